@@ -123,6 +123,19 @@ func IsTerminal(err error) bool {
 	return errors.As(err, &final)
 }
 
+// NotReady makes the error of a reconcile that waits for something: it runs again after this time, or earlier after an event, and counts as
+// succeeded. The message is in the log.
+func NotReady(after time.Duration, format string, values ...any) error {
+	return &notReady{after, fmt.Sprintf(format, values...)}
+}
+
+type notReady struct {
+	after time.Duration
+	why   string
+}
+
+func (n *notReady) Error() string { return n.why }
+
 type terminal struct{ error }
 
 func (t *terminal) Unwrap() error { return t.error }

@@ -132,6 +132,31 @@ func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key 
 	}
 }
 
+// OwnerReference is the owner reference that makes this object an owner of another one, which it does not manage.
+func (o Object) OwnerReference() OwnerReference {
+	return OwnerReference{APIVersion: o.GVK().APIVersion(), Kind: o.GVK().Kind, Name: o.Key().Name, UID: o.UID()}
+}
+
+// SetOwner adds owner to the owners of the object, unless it is one. The object is deleted after its last owner.
+func (o Object) SetOwner(owner OwnerReference) {
+	if o.isOwnedBy(owner.UID) {
+		return
+	}
+	references, _ := o.At("metadata", "ownerReferences").([]any)
+	reference := map[string]any{"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID}
+	o.Set(append(references, reference), "metadata", "ownerReferences")
+}
+
+func (o Object) isOwnedBy(uid string) bool {
+	references, _ := o.At("metadata", "ownerReferences").([]any)
+	for _, reference := range references {
+		if fields, _ := reference.(map[string]any); fields["uid"] == uid {
+			return true
+		}
+	}
+	return false
+}
+
 // ControllerReference is the owner reference that makes this object the controller of another one.
 func (o Object) ControllerReference() OwnerReference {
 	return controllerReference(o.GVK(), o.Key().Name, o.UID())

@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -47,7 +48,18 @@ func describe() (description Description, err error) {
 // reconcile runs the registered guest.
 func reconcile(req Request, cluster *Cluster) (result Result, err error) {
 	defer recovered(&err)
-	return registered.Reconcile(req, cluster)
+	return Reconcile(registered, req, cluster)
+}
+
+// Reconcile calls a reconciler as the host does: an error of [NotReady] is a requeue.
+func Reconcile(reconciler Reconciler, req Request, cluster *Cluster) (Result, error) {
+	result, err := reconciler.Reconcile(req, cluster)
+	var waits *notReady
+	if errors.As(err, &waits) {
+		slog.Info("not ready yet", "why", waits.why)
+		return RequeueAfter(waits.after), nil
+	}
+	return result, err
 }
 
 // mapObjects runs a mapper.

@@ -102,6 +102,11 @@ type Result struct {
 	Requeue bool
 }
 
+// RequeueAfter is the result of a reconcile that runs again after this time, or earlier after an event.
+func RequeueAfter(delay time.Duration) Result {
+	return Result{RequeueAfter: delay, Requeue: delay <= 0}
+}
+
 // millis is the delay of the contract; false: none.
 func (r Result) millis() (uint32, bool) {
 	if r.RequeueAfter <= 0 {

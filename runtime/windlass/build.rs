@@ -26,7 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let roots = [
         ("Cargo.toml", repository.join("Cargo.toml")),
         ("wit", repository.join("wit")),
-        ("guest-sdk", repository.join("guest-sdk")),
+        ("guest-sdk/c", repository.join("guest-sdk/c")),
+        ("guest-sdk/go", repository.join("guest-sdk/go")),
+        ("guest-sdk/js", repository.join("guest-sdk/js")),
+        ("guest-sdk/python", repository.join("guest-sdk/python")),
+        ("guest-sdk/rust", repository.join("guest-sdk/rust")),
         ("templates", here.join("templates")),
     ];
     let mut files = Vec::new();

@@ -115,6 +115,12 @@ windlass_result windlass_done(void);
 /* Run again after this time, or earlier after an event. 0: at once, but at most every 100 ms for a key. The longest time is
  * UINT32_MAX (about 49 days). */
 windlass_result windlass_requeue_after(uint64_t milliseconds);
+/* Delays for people: windlass_requeue_after(WINDLASS_MINUTES(5)). */
+#define WINDLASS_SECONDS(count) ((uint64_t)(count) * 1000)
+#define WINDLASS_MINUTES(count) ((uint64_t)(count) * 60000)
+#define WINDLASS_HOURS(count) ((uint64_t)(count) * 3600000)
+/* Waits for something: no failure, but run again after this time, or earlier after an event. The message is in the log. */
+windlass_result windlass_not_ready(uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(2, 3);
 /* Failed: run again with growing delay. */
 windlass_result windlass_retry(const char *format, ...) WINDLASS_PRINTF(1, 2);
 /* Failed: run again only after an event. */
@@ -218,8 +224,8 @@ void windlass_add_request(windlass_requests *requests, windlass_request request)
 
 /* The functions of a guest. */
 typedef struct {
-    /* Sets what to watch. Called when the guest is loaded and when its config or grants change. Every call to a cluster is denied.
-     * A failure fails the load. */
+    /* Sets what to watch. Called when the guest is loaded and when its config or grants change. Every call to a cluster is
+     * denied. A failure fails the load. */
     windlass_result (*describe)(windlass_description *description);
     /* Brings the object that the request names to its desired state: read, compare, write the differences. */
     windlass_result (*reconcile)(const windlass_request *request, windlass_cluster *cluster);
@@ -310,6 +316,19 @@ windlass_error *windlass_list(windlass_cluster *cluster, windlass_kind kind, con
 /* Reads every selected object, page by page, into one array. */
 windlass_error *windlass_list_all(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
                                   json **items);
+/* Every selected object, one after the other; a page is read only when it is needed. */
+typedef struct {
+    windlass_cluster *cluster;
+    windlass_kind kind;
+    windlass_list_options options;
+    /* The next object of the page, and whether there may be another page. */
+    json *next;
+    bool more;
+} windlass_iterator;
+
+windlass_iterator windlass_iterate(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options);
+/* The next object; NULL after the last one. */
+windlass_error *windlass_next(windlass_iterator *iterator, json **object);
 /* Writes: each returns the object as stored, unless stored is NULL. The kind comes from the object. */
 windlass_error *windlass_create(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
                                 json **stored);
@@ -437,8 +456,101 @@ bool windlass_is_deleting(const json *object);
 /* Makes owner, an object that was read, the controller of object, and keeps its other owners. The object is deleted after owner,
  * and an event on it enqueues owner. If the object has another controller, the error is conflict. */
 windlass_error *windlass_set_controller(json *object, const json *owner);
+/* Adds owner, an object that was read, to the owners of object, unless it is one. The object is deleted after its last owner. */
+void windlass_set_owner(json *object, const json *owner);
+/* The owner references that make an object that was read an owner, and the controller, of another one. */
+json *windlass_owner_reference(const json *owner);
+json *windlass_controller_reference(const json *owner);
 /* The owner reference of the object's controller; NULL if it has none. */
 json *windlass_controller(const json *object);
+
+/* ---- What every controller needs ---- */
+
+/* A condition in the status of an object. */
+typedef struct {
+    const char *type;
+    /* "True", "False" or "Unknown". */
+    const char *status;
+    /* One CamelCase word. */
+    const char *reason;
+    /* For people; NULL: empty. */
+    const char *message;
+    /* The metadata.generation that the condition is about; 0: that of the object. */
+    int64_t observed_generation;
+} windlass_condition;
+
+/* The condition of this type in status.conditions; NULL if there is none. */
+json *windlass_get_condition(const json *object, const char *type);
+/* Sets a condition in status.conditions of an object that was read, and returns whether that changed anything. Write it with
+ * windlass_set_status. The transition time changes only if the status does; the order of the conditions, and fields unknown here,
+ * are kept. */
+bool windlass_set_condition(json *object, windlass_condition condition);
+
+/* What a write that may have nothing to do did. */
+typedef enum { WINDLASS_CREATED, WINDLASS_UPDATED, WINDLASS_UNCHANGED } windlass_effect;
+
+/* The effect of a write, and the object as it is stored. */
+typedef struct {
+    windlass_effect effect;
+    json *object;
+} windlass_written;
+
+/* windlass_apply with force, only if something differs: a field that is not as desired, or one that was applied by
+ * windlass_ensure before and is no longer desired. The annotation windlass.dev/applied has a fingerprint of what was applied.
+ * Here and below the result is set unless written is NULL. */
+windlass_error *windlass_ensure(windlass_cluster *cluster, const json *object, windlass_written *written);
+/* Reads an object, or begins one with only its kind and key, and lets change change it in place. Writes it only if that changed
+ * it. The error is conflict if another wrote it meanwhile. */
+windlass_error *windlass_create_or_update(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
+                                          void (*change)(json *object, void *context), void *context, windlass_written *written);
+/* Gives the status these fields; null removes one. Reads the object and patches only what differs, at the version that was read:
+ * the error is conflict if another wrote it meanwhile. */
+windlass_error *windlass_set_status(windlass_cluster *cluster, windlass_kind kind, windlass_key key, const json *status,
+                                    windlass_written *written);
+
+/* Whether the object has this finalizer. */
+bool windlass_has_finalizer(const json *object, const char *finalizer);
+/* Adds a finalizer to an object that was read, unless it has it or is being deleted. The error is conflict if the object has
+ * changed. */
+windlass_error *windlass_ensure_finalizer(windlass_cluster *cluster, const json *object, const char *finalizer,
+                                          windlass_written *written);
+/* Removes a finalizer from an object that was read, if it has it. The error is conflict if the object has changed. */
+windlass_error *windlass_remove_finalizer(windlass_cluster *cluster, const json *object, const char *finalizer,
+                                          windlass_written *written);
+
+/* Why an object is not ready; NULL if it is. Deployments, StatefulSets, Services, Jobs and PersistentVolumeClaims are ready by
+ * their own rules, other objects by their condition Ready, else Available. An object without them is ready once it exists. */
+const char *windlass_readiness(const json *object);
+
+/* The objects that a primary object should have. A dependent of the same namespace, or of a cluster-scoped primary object, is
+ * owned by it; another one has only the label windlass.dev/owner. */
+typedef struct {
+    /* The kinds of the dependents. An object of one of them that is no longer desired is deleted. */
+    const windlass_kind *kinds;
+    size_t kind_count;
+    /* Held by the primary object until its deletion is done; NULL: none. Needed for clean-ups, and for dependents that it cannot
+     * own. */
+    const char *finalizer;
+    /* Why an object is not ready; NULL if it is. Default: windlass_readiness. */
+    const char *(*ready)(const json *object, void *context);
+    /* When to look again while something is not ready and no event comes, in milliseconds; 0: 10 s. */
+    uint64_t recheck_ms;
+    /* Further fields of the primary object's status; NULL: none. */
+    const json *status;
+    /* Runs when the primary object is being deleted, and may run several times; NULL: nothing. Another result than windlass_done
+     * ends the reconcile. */
+    windlass_result (*cleanup)(windlass_cluster *cluster, const json *primary, void *context);
+    /* For ready and cleanup. */
+    void *context;
+} windlass_dependents;
+
+/* Adds the watches, so that an event on a dependent asks for its owner, and the indexes. */
+void windlass_add_dependents(windlass_description *description, const windlass_dependents *dependents);
+/* Applies the desired objects, an array, deletes those that are no longer desired, and sets the conditions Ready and Progressing
+ * of the primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the
+ * dependents that are not owned, and removes the finalizer. */
+windlass_result windlass_reconcile_dependents(windlass_cluster *cluster, const json *primary, const json *desired,
+                                              const windlass_dependents *dependents);
 
 /* ---- Memory of the call ---- */
 

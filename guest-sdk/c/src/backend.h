@@ -33,6 +33,35 @@ bool backend_frees(void);
 /* The kind that an object names. A wrong object ends the program, because it is a bug of the guest. */
 windlass_kind windlass_kind_of(const json *object);
 
+/* An error that no server answered. */
+windlass_error *sdk_failure(windlass_code code, const char *reason, const char *message);
+
+/* Whether both are texts, and the same one. */
+bool sdk_same_text(const char *one, const char *other);
+
+/* Kind, namespace and name of an object, for people. */
+const char *sdk_named(const json *object);
+
+/* Whether an owner of the object has this uid. */
+bool sdk_is_owned_by(const json *object, const char *uid);
+
+/* Sets the result of a write, unless it is NULL; always returns NULL. */
+windlass_error *sdk_wrote(windlass_written *written, windlass_effect effect, json *object);
+
+/* Patches the fields of the status that differ from an object that was read. */
+windlass_error *sdk_write_status(windlass_cluster *cluster, windlass_kind kind, windlass_key key, json *present,
+                                 const json *status, windlass_written *written);
+
+/* Gives an object the fingerprint of its fields. */
+json *sdk_stamped(json *object);
+
+/* FNV-1a over a value, with sorted names: the same for equal values, in every language's SDK. */
+const char *sdk_fingerprint(const json *value);
+
+/* Whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with the same
+ * fields. */
+bool sdk_covers(const json *present, const json *desired);
+
 /* As json_parse. If the text is not JSON, begun is the part that was read: NULL, or an array or object without its end. */
 json *json_begun(const char *text, size_t length, const char **why, const json **begun);
 

@@ -7,11 +7,18 @@
 #include "backend.h"
 #include "windlass.h"
 
-/* An error that no server answered. */
-static windlass_error *failure(windlass_code code, const char *reason, const char *message) {
+windlass_error *sdk_failure(windlass_code code, const char *reason, const char *message) {
     windlass_error *error = windlass_alloc(sizeof *error);
     *error = (windlass_error){.code = code, .reason = reason, .message = message, .retry_after_ms = -1};
     return error;
+}
+
+bool sdk_same_text(const char *one, const char *other) {
+    return one != NULL && other != NULL && strcmp(one, other) == 0;
+}
+
+const char *sdk_named(const json *object) {
+    return windlass_format("%s %s", windlass_kind_of(object).kind, windlass_key_text(windlass_key_of(object)));
 }
 
 static const char *api_version(windlass_kind kind) {
@@ -85,28 +92,56 @@ json *windlass_controller(const json *object) {
     return NULL;
 }
 
-windlass_error *windlass_set_controller(json *object, const json *owner) {
+bool sdk_is_owned_by(const json *object, const char *uid) {
+    json_each(reference, json_at(object, "/metadata/ownerReferences")) {
+        if (sdk_same_text(json_text(json_get(reference, "uid")), uid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+json *windlass_owner_reference(const json *owner) {
     const char *uid = json_text_at(owner, "/metadata/uid");
     if (uid == NULL) {
         fputs("windlass: the owner has no metadata.uid: only an object that was read can own another\n", stderr);
         abort();
     }
-    const json *other = windlass_controller(object);
-    const char *other_uid = json_text(json_get(other, "uid"));
-    if (other != NULL && (other_uid == NULL || strcmp(other_uid, uid) != 0)) {
-        const char *kind = json_text(json_get(other, "kind")), *name = json_text(json_get(other, "name"));
-        return failure(WINDLASS_CONFLICT, "AlreadyOwned",
-                       windlass_format("%s %s has a controller already: %s %s", windlass_kind_of(object).kind,
-                                       windlass_key_text(windlass_key_of(object)), kind == NULL ? "" : kind,
-                                       name == NULL ? "" : name));
-    }
     json *reference = json_object();
     json_set(reference, "apiVersion", json_copy(json_get(owner, "apiVersion")));
     json_set(reference, "kind", json_copy(json_get(owner, "kind")));
     json_set(reference, "name", json_string(windlass_key_of(owner).name));
-    json_set(reference, "uid", json_string(uid));
+    return json_set(reference, "uid", json_string(uid));
+}
+
+json *windlass_controller_reference(const json *owner) {
+    json *reference = windlass_owner_reference(owner);
     json_set(reference, "controller", json_bool(true));
-    json_set(reference, "blockOwnerDeletion", json_bool(true));
+    return json_set(reference, "blockOwnerDeletion", json_bool(true));
+}
+
+void windlass_set_owner(json *object, const json *owner) {
+    json *reference = windlass_owner_reference(owner), *references = json_array();
+    if (sdk_is_owned_by(object, json_text(json_get(reference, "uid")))) {
+        return;
+    }
+    json_each(each, json_at(object, "/metadata/ownerReferences")) {
+        json_append(references, each);
+    }
+    json_set_at(object, "/metadata/ownerReferences", json_append(references, reference));
+}
+
+windlass_error *windlass_set_controller(json *object, const json *owner) {
+    json *reference = windlass_controller_reference(owner);
+    const char *uid = json_text(json_get(reference, "uid"));
+    const json *other = windlass_controller(object);
+    const char *other_uid = json_text(json_get(other, "uid"));
+    if (other != NULL && (other_uid == NULL || strcmp(other_uid, uid) != 0)) {
+        const char *kind = json_text(json_get(other, "kind")), *name = json_text(json_get(other, "name"));
+        return sdk_failure(WINDLASS_CONFLICT, "AlreadyOwned",
+                           windlass_format("%s has a controller already: %s %s", sdk_named(object), kind == NULL ? "" : kind,
+                                           name == NULL ? "" : name));
+    }
     json *references = json_array();
     bool there = false;
     json_each(each, json_at(object, "/metadata/ownerReferences")) {
@@ -134,8 +169,9 @@ json *json_of_host(const char *text, size_t length, windlass_error **error) {
     const char *kind = json_text_at(begun, "/kind"), *name = json_text_at(begun, "/metadata/name");
     const char *ns = json_text_at(begun, "/metadata/namespace");
     const char *which = name == NULL ? "an object" : windlass_key_text((windlass_key){ns, name});
-    *error = failure(WINDLASS_INVALID, "Invalid",
-                     windlass_format("cannot read %s%s%s: %s", kind == NULL ? "" : kind, kind == NULL ? "" : " ", which, why));
+    *error =
+        sdk_failure(WINDLASS_INVALID, "Invalid",
+                    windlass_format("cannot read %s%s%s: %s", kind == NULL ? "" : kind, kind == NULL ? "" : " ", which, why));
     return NULL;
 }
 

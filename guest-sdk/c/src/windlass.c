@@ -46,6 +46,15 @@ windlass_result windlass_failed(const windlass_error *error) {
     return windlass_retry("%s: %s", windlass_code_name(error->code), error->message);
 }
 
+windlass_result windlass_not_ready(uint64_t milliseconds, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    const char *message = windlass_vformat(format, values);
+    va_end(values);
+    windlass_info("not ready yet", "why", message, NULL);
+    return windlass_requeue_after(milliseconds);
+}
+
 /* Lists that grow by one. */
 static void *grown(void *items, size_t count, size_t size, const void *added) {
     /* Doubles the capacity, so that n additions cost O(n). */
@@ -105,6 +114,33 @@ windlass_error *windlass_list(windlass_cluster *cluster, windlass_kind kind, con
         *page = reply.page;
     }
     return reply.error;
+}
+
+windlass_iterator windlass_iterate(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options) {
+    windlass_iterator iterator = {.cluster = cluster, .kind = kind, .more = true};
+    if (options != NULL) {
+        iterator.options = *options;
+    }
+    return iterator;
+}
+
+windlass_error *windlass_next(windlass_iterator *iterator, json **object) {
+    while (iterator->next == NULL && iterator->more) {
+        windlass_page page;
+        iterator->more = false;
+        windlass_error *error = windlass_list(iterator->cluster, iterator->kind, &iterator->options, &page);
+        if (error != NULL) {
+            return error;
+        }
+        iterator->next = page.items->first;
+        iterator->options.continue_token = page.continue_token;
+        iterator->more = page.continue_token != NULL;
+    }
+    *object = iterator->next;
+    if (iterator->next != NULL) {
+        iterator->next = iterator->next->next;
+    }
+    return NULL;
 }
 
 windlass_error *windlass_list_all(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,

@@ -18,7 +18,7 @@ func (c *Cluster) Client() *windlass.Cluster { return windlass.NewCluster(backen
 
 // Reconcile runs a reconciler for an object of the cluster.
 func (c *Cluster) Reconcile(reconciler windlass.Reconciler, key windlass.ObjectKey) (windlass.Result, error) {
-	return reconciler.Reconcile(windlass.Request{Cluster: c.name, ObjectKey: key}, c.Client())
+	return windlass.Reconcile(reconciler, windlass.Request{Cluster: c.name, ObjectKey: key}, c.Client())
 }
 
 // Events are the events that were recorded so far.

@@ -54,6 +54,16 @@ export function flag(what, value = false) {
 }
 
 /**
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {number}
+ */
+export function number(what, value) {
+  if (typeof value !== 'number') throw wrong(what, 'a number', value);
+  return value;
+}
+
+/**
  * A whole number that the contract can carry.
  *
  * @param {string} what
@@ -61,10 +71,10 @@ export function flag(what, value = false) {
  * @returns {number}
  */
 export function whole(what, value) {
-  if (typeof value !== 'number') throw wrong(what, 'a number', value);
-  if (!Number.isInteger(value) || value < 0 || value > MOST)
-    throw new RangeError(`${what}: expected a whole number from 0 to ${MOST}, got ${value}`);
-  return value;
+  const given = number(what, value);
+  if (!Number.isInteger(given) || given < 0 || given > MOST)
+    throw new RangeError(`${what}: expected a whole number from 0 to ${MOST}, got ${given}`);
+  return given;
 }
 
 /**

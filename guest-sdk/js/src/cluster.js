@@ -8,7 +8,9 @@
 /** @import * as sdk from '../types/index.js' */
 
 import * as check from './check.js';
+import { createOrUpdate, ensure, setStatus } from './desired.js';
 import { ApiError, calling } from './errors.js';
+import { ensureFinalizer, removeFinalizer } from './finalizers.js';
 import { deleting, madeHere, operation, page, selecting, settle } from './operation.js';
 
 /** @type {RawCluster[]} The handles of the call that runs; the host calls a guest once at a time. */
@@ -168,6 +170,45 @@ export class Cluster {
       action: check.text('action', action),
       note: check.text('note', note),
     });
+  }
+
+  /** @param {sdk.KubernetesObject} object */
+  ensure(object) {
+    return ensure(this, object);
+  }
+
+  /**
+   * @param {sdk.Kind<any>} kind
+   * @param {sdk.KeyLike} key
+   * @param {(object: any) => void} change
+   */
+  createOrUpdate(kind, key, change) {
+    return createOrUpdate(this, kind, key, change);
+  }
+
+  /**
+   * @param {sdk.Kind<any>} kind
+   * @param {sdk.KeyLike} key
+   * @param {object} status
+   */
+  setStatus(kind, key, status) {
+    return setStatus(this, kind, key, status);
+  }
+
+  /**
+   * @param {sdk.KubernetesObject} object
+   * @param {string} finalizer
+   */
+  ensureFinalizer(object, finalizer) {
+    return ensureFinalizer(this, object, finalizer);
+  }
+
+  /**
+   * @param {sdk.KubernetesObject} object
+   * @param {string} finalizer
+   */
+  removeFinalizer(object, finalizer) {
+    return removeFinalizer(this, object, finalizer);
   }
 
   /** @param {readonly any[]} operations */

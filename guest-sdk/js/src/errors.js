@@ -1,11 +1,13 @@
 /**
- * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, and `explain`, which makes the message for the host.
+ * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, `NotReady`, and `explain`, which makes the message for the host.
  *
  * @module
  */
 
 /** @import { RawApiError } from '../types/contract.js' */
 /** @import * as sdk from '../types/index.js' */
+
+import * as check from './check.js';
 
 /** How many nested causes are shown; an error may be its own cause. */
 const CAUSES = 8;
@@ -34,6 +36,35 @@ export class TerminalError extends Error {
     /** @type {'TerminalError'} */
     this.name = 'TerminalError';
   }
+}
+
+export class NotReady extends Error {
+  /**
+   * @param {string} message
+   * @param {sdk.Delay} after
+   */
+  constructor(message, after) {
+    super(message);
+    /** @type {'NotReady'} */
+    this.name = 'NotReady';
+    this.after = milliseconds(after);
+  }
+}
+
+const UNITS = { hours: 3_600_000, minutes: 60_000, seconds: 1_000, milliseconds: 1 };
+
+/**
+ * A delay in whole milliseconds that the contract can carry.
+ *
+ * @param {sdk.Delay} delay
+ */
+export function milliseconds(delay) {
+  let sum = delay;
+  if (typeof delay === 'object') {
+    const given = check.bag('a delay', delay, Object.keys(UNITS));
+    sum = Object.entries(UNITS).reduce((total, [unit, worth]) => total + check.number(unit, given[unit] ?? 0) * worth, 0);
+  }
+  return check.whole('requeueAfter', typeof sum === 'number' ? Math.min(Math.ceil(sum), check.MOST) : sum);
 }
 
 /**

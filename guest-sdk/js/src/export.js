@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { TerminalError, explain as explained } from './errors.js';
+import { NotReady, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
 
 /**
@@ -32,6 +32,10 @@ export function defineReconciler(definition) {
       try {
         return during(() => action(answered('reconcile', definition.reconcile({ cluster, key: plain(key) }, new Cluster(handle)))));
       } catch (error) {
+        if (error instanceof NotReady) {
+          log.info('not ready yet', { why: error.message });
+          return { tag: 'requeue-after-ms', val: error.after };
+        }
         report(error);
         throw failure(error);
       }
@@ -61,11 +65,8 @@ export function defineMapper(map) {
   };
 }
 
-/** @param {number} milliseconds */
-export function requeueAfter(milliseconds) {
-  const rounded = typeof milliseconds === 'number' ? Math.min(Math.ceil(milliseconds), check.MOST) : milliseconds;
-  return { requeueAfterMs: check.whole('requeueAfter', rounded) };
-}
+/** @param {sdk.Delay} delay */
+export const requeueAfter = (delay) => ({ requeueAfterMs: milliseconds(delay) });
 
 /** @param {unknown} error */
 const explain = (error) => check.wellFormed(explained(error));

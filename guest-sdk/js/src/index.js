@@ -5,9 +5,13 @@
  * @module
  */
 
+export { condition, setCondition } from './conditions.js';
 export { config, now } from './config.js';
-export { ApiError, TerminalError } from './errors.js';
+export { dependents } from './dependents.js';
+export { ApiError, NotReady, TerminalError } from './errors.js';
 export { defineMapper, defineReconciler, requeueAfter } from './export.js';
+export { hasFinalizer, isDeleting } from './finalizers.js';
 export { log } from './log.js';
-export { controllerOf, controllerReference, keyOf, kind, setController } from './object.js';
+export { controllerOf, controllerReference, keyOf, kind, ownerReference, setController, setOwner } from './object.js';
 export { operation, values } from './operation.js';
+export { readiness } from './readiness.js';

@@ -21,12 +21,40 @@ export function keyOf({ metadata: { namespace, name } }) {
 }
 
 /**
+ * Kind, namespace and name, for people.
+ *
+ * @param {sdk.KubernetesObject} object
+ */
+export function named({ kind, metadata: { namespace, name } }) {
+  return `${kind} ${namespace == null ? name : `${namespace}/${name}`}`;
+}
+
+/**
  * @param {sdk.KubernetesObject} owner
  * @returns {sdk.OwnerReference}
  */
 export function controllerReference({ apiVersion, kind, metadata: { name, uid } }) {
   if (uid === undefined) throw new TypeError(`${kind} ${name} has no uid: take an owner that was read from a cluster`);
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/**
+ * @param {sdk.KubernetesObject} owner
+ * @returns {sdk.OwnerReference}
+ */
+export function ownerReference(owner) {
+  const { apiVersion, kind, name, uid } = controllerReference(owner);
+  return { apiVersion, kind, name, uid };
+}
+
+/**
+ * @param {sdk.KubernetesObject} object
+ * @param {sdk.KubernetesObject} owner
+ */
+export function setOwner({ metadata }, owner) {
+  const reference = ownerReference(owner);
+  const before = metadata.ownerReferences ?? [];
+  if (!before.some(({ uid }) => uid === reference.uid)) metadata.ownerReferences = [...before, reference];
 }
 
 /**
@@ -38,11 +66,10 @@ export function setController(object, owner) {
   const { metadata } = object;
   const other = controllerOf(object);
   if (other && other.uid !== reference.uid) {
-    const key = metadata.namespace == null ? metadata.name : `${metadata.namespace}/${metadata.name}`;
     throw new ApiError({
       code: 'conflict',
       reason: 'AlreadyOwned',
-      message: `${object.kind} ${key} has a controller already: ${other.kind} ${other.name}`,
+      message: `${named(object)} has a controller already: ${other.kind} ${other.name}`,
     });
   }
   const before = metadata.ownerReferences ?? [];

@@ -94,8 +94,118 @@ export function controllerReference(owner: KubernetesObject): OwnerReference;
  */
 export function setController(object: KubernetesObject, owner: KubernetesObject): void;
 
+/** The owner reference of an owner that does not manage the object. `owner` must have been read, because its uid is needed. */
+export function ownerReference(owner: KubernetesObject): OwnerReference;
+
+/** Adds `owner` to the owners of `object`, unless it is one. The object is deleted after its last owner. */
+export function setOwner(object: KubernetesObject, owner: KubernetesObject): void;
+
 /** The owner reference of the object's controller, if it has one. */
 export function controllerOf(object: { metadata: ObjectMeta }): OwnerReference | undefined;
+
+/** Whether the object is being deleted and waits for its finalizers. */
+export function isDeleting(object: { metadata: ObjectMeta }): boolean;
+
+/** Whether the object has this finalizer. */
+export function hasFinalizer(object: { metadata: ObjectMeta }, finalizer: string): boolean;
+
+/** A condition in the status of an object. */
+export interface Condition {
+  type: string;
+  status: 'True' | 'False' | 'Unknown';
+  /** The `metadata.generation` that the condition is about. */
+  observedGeneration?: number;
+  /** When the status became what it is: RFC 3339, whole seconds. */
+  lastTransitionTime: string;
+  /** One CamelCase word. */
+  reason: string;
+  /** For people. */
+  message: string;
+}
+
+/** What {@link setCondition} sets. */
+export interface ConditionChange {
+  type: string;
+  /** `true` is `True`, `false` is `False`. */
+  status: boolean | 'True' | 'False' | 'Unknown';
+  /** One CamelCase word. */
+  reason: string;
+  /** For people. Default: empty. */
+  message?: string;
+  /** Default: the `metadata.generation` of the object. */
+  observedGeneration?: number;
+}
+
+/** The condition of this type in `status.conditions`, if there is one. */
+export function condition(object: KubernetesObject, type: string): Condition | undefined;
+
+/**
+ * Sets a condition in the `status.conditions` of an object that was read, and returns whether that changed anything. Write it with
+ * {@link Cluster.setStatus}. The transition time changes only if the status does; the order of the conditions and fields unknown
+ * here are kept.
+ */
+export function setCondition(object: KubernetesObject, condition: ConditionChange): boolean;
+
+/**
+ * Why an object is not ready; `undefined` if it is. Deployments, StatefulSets, Services, Jobs and PersistentVolumeClaims are ready by
+ * their own rules, other objects by their condition `Ready`, else `Available`. An object without them is ready once it exists.
+ */
+export function readiness(object: KubernetesObject): string | undefined;
+
+/** What a write that may have nothing to do did. */
+export interface Written<T> {
+  effect: 'created' | 'updated' | 'unchanged';
+  /** The object as it is stored. */
+  object: T;
+}
+
+/** Options of {@link dependents}. */
+export interface DependentsOptions {
+  /** The kinds of the dependents. An object of one of them that is no longer desired is deleted. */
+  kinds: readonly Kind<any>[];
+  /** Held by the primary object until its deletion is done. Needed for clean-ups, and for dependents that it cannot own. */
+  finalizer?: string;
+  /** Why an object is not ready; nothing if it is. Default: {@link readiness}. */
+  ready?: (object: any) => string | undefined;
+  /** When to look again while something is not ready and no event comes. Default: 10 s. */
+  recheck?: Delay;
+}
+
+/** The objects that a primary object should have. Made by {@link dependents}. */
+export interface Dependents {
+  /** For the description: an event on a dependent asks for its owner. */
+  readonly watches: Watch[];
+  /** For the description. */
+  readonly indexes: Index[];
+  /**
+   * Applies the desired objects, deletes those that are no longer desired, and sets the conditions `Ready` and `Progressing` of the
+   * primary object, which must have been read. Returns what `reconcile` returns. If the primary object is being deleted, it calls `cleanup`, deletes the
+   * dependents that are not owned, and removes the finalizer.
+   *
+   * `status` are further fields of the primary object's status. `cleanup` may throw {@link NotReady}; it may run several times.
+   */
+  reconcile(
+    cluster: Cluster,
+    primary: KubernetesObject,
+    desired: readonly KubernetesObject[],
+    options?: { status?: object; cleanup?: () => void },
+  ): Requeue | undefined;
+}
+
+/**
+ * Declares the kinds of the objects that primary objects should have. A dependent of the same namespace, or of a cluster-scoped primary object, is owned by
+ * it; another one has only the label `windlass.dev/owner`.
+ *
+ * ```js
+ * const parts = dependents({ kinds: [Deployment, Service] });
+ * describe: () => ({ title: 'runs websites', watches: [{ kind: Website }, ...parts.watches], indexes: parts.indexes }),
+ * reconcile({ key }, cluster) {
+ *   const site = cluster.get(Website, key);
+ *   if (site) return parts.reconcile(cluster, site, [deployment(site), service(site)]);
+ * },
+ * ```
+ */
+export function dependents(options: DependentsOptions): Dependents;
 
 /** Names an object to reconcile. Contains neither the object nor the event that caused it. */
 export interface Request {
@@ -109,13 +219,16 @@ export interface Requeue {
   requeueAfterMs: number;
 }
 
+/** A delay: milliseconds, or the sum of these units: `{ minutes: 5 }`. */
+export type Delay = number | { hours?: number; minutes?: number; seconds?: number; milliseconds?: number };
+
 /**
- * Runs again after this number of milliseconds, or earlier after an event. Fractions are rounded up. 0 means at once, but at most
- * every 100 ms for a key. The longest delay is 4294967295 (about 49 days).
+ * Runs again after this delay, or earlier after an event. Fractions of a millisecond are rounded up. 0 means at once, but at most
+ * every 100 ms for a key. The longest delay is about 49 days.
  *
  * @throws RangeError for less than 0 and for NaN
  */
-export function requeueAfter(milliseconds: number): Requeue;
+export function requeueAfter(delay: Delay): Requeue;
 
 /** How an event on a watched object becomes requests. */
 export type Enqueue =
@@ -328,6 +441,25 @@ export interface Cluster {
    * before and are no longer there. Returns it as stored.
    */
   apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): T & KubernetesObject;
+  /**
+   * {@link apply} with `force`, only if something differs: a field that is not as desired, or one that was applied by `ensure` before and is no
+   * longer desired. The annotation `windlass.dev/applied` has a fingerprint of what was applied.
+   */
+  ensure<T extends KubernetesObject>(object: T): Written<T & KubernetesObject>;
+  /**
+   * Reads an object, or begins one with only its kind and key, and lets `change` change it in place. Writes it only if that changed it; the
+   * error is `conflict` if another wrote it meanwhile.
+   */
+  createOrUpdate<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, change: (object: T) => void): Written<T>;
+  /**
+   * Gives the status these fields; `null` removes one. Reads the object and patches only what differs, at the version that was read: the
+   * error is `conflict` if another wrote it meanwhile.
+   */
+  setStatus<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, status: object): Written<T>;
+  /** Adds a finalizer to an object that was read, unless it has it or is being deleted. The error is `conflict` if it has changed. */
+  ensureFinalizer<T extends KubernetesObject>(object: T, finalizer: string): Written<T>;
+  /** Removes a finalizer from an object that was read, if it has it. The error is `conflict` if the object has changed. */
+  removeFinalizer<T extends KubernetesObject>(object: T, finalizer: string): Written<T>;
   /** Deletes an object; returns whether there was one. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): boolean;
   /** Deletes every selected object of a kind. */
@@ -425,6 +557,17 @@ export class TerminalError extends Error {
   /** From an error: its message, and the error as cause. */
   constructor(message: string | Error, options?: ErrorOptions);
   readonly name: 'TerminalError';
+}
+
+/**
+ * Thrown by a reconcile that waits for something: it runs again after this delay, or earlier after an event, and counts as succeeded. The
+ * message is in the log.
+ */
+export class NotReady extends Error {
+  constructor(message: string, after: Delay);
+  readonly name: 'NotReady';
+  /** Milliseconds. */
+  readonly after: number;
 }
 
 /** The reconciler's `config` as the operator wrote it; `{}` if there is none. */

@@ -30,6 +30,8 @@ Import modules at the top of a file: the component contains only modules that ar
 
 from . import fleet, log, operations
 from .cluster import Cluster
+from .conditions import condition, set_condition
+from .dependents import Dependents
 from .description import Change, Clusters, Description, Enqueue, Index, Watch
 from .errors import (
     AlreadyExists,
@@ -44,6 +46,7 @@ from .errors import (
     Invalid,
     LimitExceeded,
     NotFound,
+    NotReady,
     OtherError,
     Retry,
     Terminal,
@@ -53,6 +56,7 @@ from .errors import (
     Unavailable,
     UnknownKind,
 )
+from .finalizers import has_finalizer
 from .fleet import ClusterInfo
 from .host import config, now, timestamp
 from .objects import (
@@ -66,8 +70,10 @@ from .objects import (
     new_object,
     owner_reference,
     set_controller,
+    set_owner,
 )
-from .operations import Operation, Page
+from .operations import Effect, Operation, Page, Written
+from .ready import readiness
 from .reconciler import DONE, Action, Mapper, Reconciler, Request, requeue_after
 
 __all__ = [
@@ -84,7 +90,9 @@ __all__ = [
     "Clusters",
     "Conflict",
     "Denied",
+    "Dependents",
     "Description",
+    "Effect",
     "Enqueue",
     "Expired",
     "Forbidden",
@@ -95,6 +103,7 @@ __all__ = [
     "LimitExceeded",
     "Mapper",
     "NotFound",
+    "NotReady",
     "Object",
     "Operation",
     "OtherError",
@@ -109,9 +118,12 @@ __all__ = [
     "Unavailable",
     "UnknownKind",
     "Watch",
+    "Written",
+    "condition",
     "config",
     "controller_of",
     "fleet",
+    "has_finalizer",
     "is_deleting",
     "key_of",
     "kind_of",
@@ -120,7 +132,10 @@ __all__ = [
     "now",
     "operations",
     "owner_reference",
+    "readiness",
     "requeue_after",
+    "set_condition",
     "set_controller",
+    "set_owner",
     "timestamp",
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, cast
 
+from . import desired, finalizers
 from .errors import ApiError, NotFound
 from .host import Client
 from .objects import Key, Kind, Object
@@ -24,6 +25,7 @@ from .operations import (
     PatchType,
     Propagation,
     Update,
+    Written,
 )
 
 Answers = list[Any]
@@ -219,6 +221,31 @@ class Cluster:
             dry_run=dry_run,
         )
         self._client.call(call)
+
+    def ensure(self, obj: Mapping[str, Any]) -> Written:
+        """:meth:`apply` with ``force``, only if something differs: a field that is not as desired, or one that was applied by
+        ``ensure`` before and is no longer desired. The annotation ``windlass.dev/applied`` has a fingerprint of what was
+        applied."""
+        return desired.ensure(self, obj)
+
+    def create_or_update(self, kind: Kind | str, key: Key | str, change: Callable[[Object], object]) -> Written:
+        """Reads an object, or begins one with only its kind and key, and lets ``change`` change it in place. Writes it only if
+        that changed it. :class:`windlass.Conflict` if another wrote it meanwhile."""
+        return desired.create_or_update(self, kind, key, change)
+
+    def set_status(self, kind: Kind | str, key: Key | str, status: Mapping[str, Any]) -> Written:
+        """Gives the status these fields; ``None`` removes one. Reads the object and patches only what differs, at the version that
+        was read: :class:`windlass.Conflict` if another wrote it meanwhile."""
+        return desired.set_status(self, kind, key, status)
+
+    def ensure_finalizer(self, obj: Object, finalizer: str) -> Written:
+        """Adds a finalizer to an object that was read, unless it has it or is being deleted. :class:`windlass.Conflict` if the object
+        has changed."""
+        return finalizers.ensure_finalizer(self, obj, finalizer)
+
+    def remove_finalizer(self, obj: Object, finalizer: str) -> Written:
+        """Removes a finalizer from an object that was read, if it has it. :class:`windlass.Conflict` if the object has changed."""
+        return finalizers.remove_finalizer(self, obj, finalizer)
 
     def event(
         self, about: Mapping[str, Any], reason: str, note: str, *, warning: bool = False, action: str = "Reconcile"

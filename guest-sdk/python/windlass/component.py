@@ -40,7 +40,7 @@ from .operations import (
     Patch,
     Update,
 )
-from .reconciler import DONE, Action, Mapper, Reconciler, Request
+from .reconciler import DONE, Action, Mapper, Reconciler, Request, run
 
 try:
     from wit_world.imports import fleet as wit_fleet
@@ -70,7 +70,7 @@ def exports(entry: str, *, mapper: bool) -> tuple[type, type | None]:
             host.install(_HOST)
             with Cluster(_Client(cluster)) as opened:
                 try:
-                    return _action(guest.reconcile(_request(request), opened))
+                    return _action(run(guest, _request(request), opened))
                 except Terminal as error:
                     raise Err(wit_types.Failure_Terminal(_text(error))) from None
                 except Exception as error:

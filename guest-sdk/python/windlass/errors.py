@@ -1,7 +1,9 @@
-"""How calls and reconciles fail. Entry points: :class:`ApiError`, :class:`Terminal` and :class:`Retry`."""
+"""How calls and reconciles fail. Entry points: :class:`ApiError`, :class:`Terminal`,
+:class:`Retry` and :class:`NotReady`."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -170,6 +172,15 @@ class Retry(Exception):
     """Raised by a reconcile that is to run again with growing delay, and not before the largest retry-after that the API
     returned in this run. Every other exception except :class:`Terminal` has the same effect, and its traceback is logged.
     """
+
+
+class NotReady(Exception):
+    """Raised by a reconcile that waits for something: it runs again after a delay (seconds, or a timedelta), or earlier after an
+    event, and counts as succeeded. The message is in the log."""
+
+    def __init__(self, message: str, after: timedelta | float) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class Terminal(Exception):

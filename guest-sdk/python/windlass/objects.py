@@ -92,6 +92,11 @@ def key_of(obj: Mapping[str, Any]) -> Key:
     return Key(metadata.get("namespace") or None, name)
 
 
+def named(obj: Mapping[str, Any]) -> str:
+    """Kind, namespace and name, for people."""
+    return f"{obj.get('kind')} {key_of(obj)}"
+
+
 def new_object(kind: Kind | str, key: Key | str) -> Object:
     """An object with only its kind and key."""
     kind, key = Kind.of(kind), Key.of(key)
@@ -117,6 +122,15 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Obj
     return reference
 
 
+def set_owner(obj: Object, owner: Mapping[str, Any]) -> None:
+    """Adds ``owner``, an object that was read, to the owners of an object, unless it is one. The object is deleted after its last owner."""
+    reference = owner_reference(owner, controller=False)
+    metadata: Object = obj.setdefault("metadata", {})
+    references: list[Object] = metadata.get("ownerReferences") or []
+    if all(each.get("uid") != reference["uid"] for each in references):
+        metadata["ownerReferences"] = [*references, reference]
+
+
 def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
     """Makes ``owner`` the controller of an object and keeps its other owners. The object is deleted after ``owner``, and an event
     on the object enqueues ``owner``, which must have been read. :class:`windlass.Conflict` if the object has another controller.
@@ -125,7 +139,7 @@ def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
     other = controller_of(obj)
     if other is not None and other.get("uid") != reference["uid"]:
         raise Conflict(
-            f"{obj.get('kind')} {key_of(obj)} has a controller already: {other.get('kind')} {other.get('name')}",
+            f"{named(obj)} has a controller already: {other.get('kind')} {other.get('name')}",
             reason="AlreadyOwned",
         )
     metadata: Object = obj.setdefault("metadata", {})

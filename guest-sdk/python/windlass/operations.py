@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, get_args
 
 from . import checks
@@ -33,6 +34,28 @@ class Page:
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+class Effect(StrEnum):
+    """What a write that may have nothing to do did."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a write that may have nothing to do."""
+
+    effect: Effect
+    object: Object
+    """As it is stored."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was written that the server did not have."""
+        return self.effect != Effect.UNCHANGED
 
 
 _CHECKS: dict[str, checks.Check] = {

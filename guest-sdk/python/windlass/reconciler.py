@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from . import checks
+from . import checks, log
 from .cluster import Cluster
 from .description import Description
+from .errors import NotReady
 from .objects import Key, Kind, Object
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -87,7 +88,17 @@ class Reconciler(ABC):
     def reconcile(self, request: Request, cluster: Cluster) -> Action | None:
         """Brings the object that ``request`` names to its desired state. The request names an object and never an event: read,
         compare, write the differences. At most one call runs for a request at a time, in any number of fresh instances. An
-        exception fails the reconcile: see :class:`windlass.Retry` and :class:`windlass.Terminal`."""
+        exception fails the reconcile: see :class:`windlass.Retry` and :class:`windlass.Terminal`; :class:`windlass.NotReady` does not.
+        """
+
+
+def run(reconciler: Reconciler, request: Request, cluster: Cluster) -> Action | None:
+    """Calls a guest's ``reconcile``."""
+    try:
+        return reconciler.reconcile(request, cluster)
+    except NotReady as error:
+        log.info("not ready yet", why=error)
+        return requeue_after(error.after)
 
 
 class Mapper(ABC):
@@ -97,4 +108,5 @@ class Mapper(ABC):
     @abstractmethod
     def map(self, cluster: Cluster, kind: Kind, objects: list[Object]) -> Iterable[Request]:
         """Returns the requests, of any granted cluster, for these changed objects of ``cluster``. An update passes the old and
-        the new object. Reads come only from the cache. After an exception the event is mapped again with growing delay."""
+        the new object. Reads come only from the cache. After an exception the event is mapped again with growing delay.
+        """

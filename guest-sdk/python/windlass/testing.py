@@ -32,7 +32,7 @@ from .errors import ApiError
 from .fleet import ClusterInfo
 from .objects import Key, Kind, Object
 from .operations import Answer, Call, Event, Operation
-from .reconciler import DONE, Action, Mapper, Reconciler, Request
+from .reconciler import DONE, Action, Mapper, Reconciler, Request, run
 
 
 class Unexpected(AssertionError):
@@ -124,7 +124,7 @@ class Script:
     def reconcile(self, reconciler: Reconciler, key: Key | str) -> Action:
         """Runs ``reconcile`` for an object of the cluster and returns its action. Raises the exceptions of the guest."""
         with self.running():
-            action = reconciler.reconcile(Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
+            action = run(reconciler, Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
         if action is not None and not isinstance(action, Action):
             raise Unexpected(
                 f"reconcile answered {action!r}: answer nothing, windlass.DONE or windlass.requeue_after(…)"

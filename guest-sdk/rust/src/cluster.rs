@@ -1,10 +1,17 @@
 //! One cluster's API with types. Entry point: [`Cluster`].
 
+mod desired;
 mod dynamic;
 mod events;
+mod finalizers;
 mod operation;
+mod written;
 
+#[cfg(test)]
+pub(crate) use desired::fingerprint;
+pub(crate) use desired::{covers, stamped};
 pub use dynamic::OfKind;
+pub use written::{Effect, Written};
 
 use crate::error::ApiError;
 use crate::raw;

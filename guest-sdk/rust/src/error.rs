@@ -1,6 +1,6 @@
 //! How calls and reconciles fail. Entry points: [`ApiError`] and [`Error`].
 
-use crate::types::{ApiCode, Failure, RawApiError};
+use crate::types::{Action, ApiCode, Failure, RawApiError};
 use std::fmt;
 use std::time::Duration;
 
@@ -94,7 +94,16 @@ impl From<RawApiError> for ApiError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
-    terminal: bool,
+    then: Then,
+}
+
+/// What happens after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Retry,
+    Terminal,
+    /// It is no failure.
+    NotReady(Duration),
 }
 
 /// The result of a reconcile.
@@ -106,7 +115,7 @@ impl Error {
     pub fn retry(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            terminal: false,
+            then: Then::Retry,
         }
     }
 
@@ -115,7 +124,17 @@ impl Error {
     pub fn terminal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            terminal: true,
+            then: Then::Terminal,
+        }
+    }
+
+    /// Of a reconcile that waits for something: it runs again after this delay, or earlier after an event, and counts as succeeded. The
+    /// message is in the log.
+    #[must_use]
+    pub fn not_ready(message: impl Into<String>, after: Duration) -> Self {
+        Self {
+            message: message.into(),
+            then: Then::NotReady(after),
         }
     }
 
@@ -128,7 +147,7 @@ impl Error {
     /// Whether the reconcile waits for the next event.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        self.terminal
+        self.then == Then::Terminal
     }
 }
 
@@ -153,11 +172,24 @@ impl<E: std::error::Error> From<E> for Error {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        if error.terminal {
-            Self::Terminal(error.message)
-        } else {
-            Self::Retry(error.message)
+        match error.then {
+            Then::Terminal => Self::Terminal(error.message),
+            Then::Retry | Then::NotReady(_) => Self::Retry(error.message),
         }
+    }
+}
+
+/// The result of a reconcile as the host takes it: not ready yet is a requeue.
+pub(crate) fn settled(result: Result<Action>) -> Result<Action> {
+    match result {
+        Err(Error {
+            message,
+            then: Then::NotReady(after),
+        }) => {
+            crate::info!("not ready yet", why = message);
+            Ok(Action::requeue_after(after))
+        }
+        result => result,
     }
 }
 
@@ -189,7 +221,7 @@ impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
 
     fn terminal(self) -> Result<T> {
         self.map_err(|error| Error {
-            terminal: true,
+            then: Then::Terminal,
             ..error.into()
         })
     }

@@ -5,6 +5,7 @@ use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contra
 use crate::bindings::windlass::runtime::client;
 use crate::bindings::windlass::runtime::types::Failure;
 use crate::cluster::Cluster;
+use crate::error::settled;
 use crate::json;
 use crate::types::{Action, Description, GroupVersionKind, Request};
 use crate::{Mapper, Reconciler};
@@ -22,7 +23,7 @@ impl<T: Reconciler> contract::Guest for Adapter<T> {
 
     fn reconcile(request: Request, cluster: client::Cluster) -> Result<Action, Failure> {
         report_panics();
-        Ok(T::reconcile(&request, &accept(cluster))?)
+        Ok(settled(T::reconcile(&request, &accept(cluster)))?)
     }
 }
 

@@ -82,6 +82,7 @@ mod arena;
 pub mod bindings;
 mod cluster;
 mod config;
+mod dependents;
 mod describe;
 mod error;
 #[doc(hidden)]
@@ -90,15 +91,22 @@ pub mod fleet;
 mod json;
 pub mod log;
 pub mod raw;
+mod readiness;
 mod resource;
+#[cfg(test)]
+mod spec;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod types;
 
-pub use cluster::{Cluster, Objects, OfKind};
+pub use cluster::{Cluster, Effect, Objects, OfKind, Written};
 pub use config::{config, now};
+pub use dependents::Dependents;
 pub use error::{ApiError, Context, Error, Result};
-pub use resource::{Identity, Kind, Metadata, Object, OwnerReference, Resource, Typed};
+pub use readiness::readiness;
+pub use resource::{
+    Condition, ConditionStatus, Identity, Kind, Metadata, Object, OwnerReference, Resource, Typed,
+};
 pub use types::{
     Action, ApiCode, ApplyOptions, Change, ClusterInfo, ClusterScope, DeleteOptions, Description,
     Enqueue, Event, EventType, GetOptions, GroupVersionKind, Index, Level, ListOptions, ListPage,
@@ -114,9 +122,9 @@ struct Readme;
 /// The items that nearly every guest needs: `use windlass_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Action, ApiCode, ApiError, Cluster, Context, Description, Enqueue, Error, ListOptions,
-        Metadata, Object, ObjectKey, Reconciler, Request, Resource, Result, Typed, Watch, config,
-        debug, error, info, now, warn,
+        Action, ApiCode, ApiError, Cluster, Condition, Context, Dependents, Description, Enqueue,
+        Error, ListOptions, Metadata, Object, ObjectKey, Reconciler, Request, Resource, Result,
+        Typed, Watch, config, debug, error, info, now, warn,
     };
 }
 

@@ -1,10 +1,12 @@
 //! Objects with and without a type. Entry points: [`Typed`], the macro [`crate::kind`], [`Object`].
 
+mod conditions;
 mod metadata;
 mod object;
 #[cfg(any(feature = "k8s-openapi", test))]
 mod openapi;
 
+pub use conditions::{Condition, ConditionStatus};
 pub use metadata::{Metadata, OwnerReference};
 pub use object::Object;
 

@@ -9,7 +9,7 @@
 //! * `state_changes`: the clusters whose keys are to be held or released.
 //! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
 //! * `description`: what its provider says of it; `claims`: what the owner of a workspace lets clients use. `events`: records events; `lease`: calls for elections.
-//! * `review`: what a server says of itself and of the credentials' rights.
+//! * `review`: what a server says of itself and of users' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod backend;
@@ -45,7 +45,7 @@ pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use call_scope::Caller;
 pub use claims::RefusedClaims;
-pub use client::{Client, TypedClient};
+pub use client::{Client, PodAnswer, PodCall, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use review::Review;
@@ -65,6 +65,7 @@ use crate::api::{ApiCode, ApiError, Event};
 use crate::cache::store::Store;
 use crate::discovery::Discovery;
 use crate::grant::Grant;
+use crate::http::fence::Fence;
 use crate::http::transport::Connection;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
@@ -82,6 +83,8 @@ use tokio_util::task::TaskTracker;
 /// One engaged cluster: an API server, or a part of one. Shared as `Arc<Cluster>`; lives until it is disengaged.
 pub struct Cluster {
     name: ClusterName,
+    /// The name of its provider; none: the local cluster, or a hub.
+    provider: Option<Arc<str>>,
     /// The part of its server that it is.
     scope: Scope,
     /// The cluster of the whole server, if this one is a part of it: it has the backend.
@@ -112,6 +115,8 @@ pub struct Cluster {
 /// The parts of a new cluster.
 pub(crate) struct Parts {
     pub(crate) name: ClusterName,
+    /// None: the local cluster, or a hub.
+    pub(crate) provider: Option<Arc<str>>,
     pub(crate) scope: Scope,
     /// Present exactly if the scope is a part of a server.
     pub(crate) carrier: Option<Arc<Carrier>>,
@@ -210,6 +215,7 @@ impl Cluster {
         let is_part = parts.carrier.is_some();
         let cluster = Arc::new(Self {
             name: parts.name.clone(),
+            provider: parts.provider,
             scope: parts.scope,
             carrier: ArcSwapOption::from(parts.carrier),
             description: ArcSwap::from_pointee(parts.description),
@@ -237,6 +243,12 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &ClusterName {
         &self.name
+    }
+
+    /// The name of the provider that engaged it; `None`: it is the local cluster, or a hub.
+    #[must_use]
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
     }
 
     /// The part of its server that it is.
@@ -271,6 +283,13 @@ impl Cluster {
     #[must_use]
     pub fn client(self: &Arc<Self>, grant: Grant) -> Client {
         self.client_for(Caller::program(), Arc::new(grant))
+    }
+
+    /// As [`Self::client`] with all rights, with a fence for its writes.
+    pub(crate) fn fenced_client(self: &Arc<Self>, fence: Option<Arc<Fence>>) -> Client {
+        let token = self.token.child_token();
+        let scope = call_scope::CallScope::of_run(Caller::program(), token, None, fence);
+        Client::new(self.clone(), Arc::new(Grant::all()), scope, true)
     }
 
     /// A client for a caller's calls outside of runs.

@@ -3,8 +3,8 @@
 use crate::cluster::{ClusterConfig, Description, RefusedClaims, Scope};
 use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
+use crate::pairs::Pairs;
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A cluster as its provider knows it.
@@ -17,9 +17,9 @@ pub struct ClusterSpec {
     /// The part of that server that it is. Clusters of one provider that are parts of one server share its caches. Default: all of it.
     pub scope: Scope,
     /// Labels, for filters.
-    pub labels: Arc<BTreeMap<String, String>>,
+    pub labels: Pairs,
     /// Properties, for reconcilers.
-    pub properties: Arc<BTreeMap<String, String>>,
+    pub properties: Pairs,
     /// Another name under which it is found. Default: none.
     pub alias: Option<ClusterName>,
     /// What the owner of a workspace of kcp does not let clients use there. Default: nothing.
@@ -46,8 +46,8 @@ impl ClusterSpec {
             name,
             config,
             scope: Scope::default(),
-            labels: Arc::default(),
-            properties: Arc::default(),
+            labels: Pairs::default(),
+            properties: Pairs::default(),
             alias: None,
             refused_claims: Arc::default(),
             on_server_change: ServerChange::default(),
@@ -57,14 +57,14 @@ impl ClusterSpec {
     /// The same cluster with a label.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.labels).insert(key.into(), value.into());
+        self.labels = self.labels.with(key, value);
         self
     }
 
     /// The same cluster with a property.
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.properties).insert(name.into(), value.into());
+        self.properties = self.properties.with(name, value);
         self
     }
 

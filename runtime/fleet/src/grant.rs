@@ -2,18 +2,21 @@
 //!
 //! A rule is a rule of Kubernetes' RBAC, with the same meaning, for namespaces and clusters. A call that no rule grants is denied.
 
+mod bound;
 mod denied;
 mod identity;
 mod rule;
 #[cfg(test)]
 mod tests;
 
+pub use bound::ClusterBound;
 pub use denied::Denied;
 pub use identity::{Identity, IdentityError};
 pub use rule::{ClusterRule, Rule};
 
 use crate::name::ClusterName;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::pairs::Pairs;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A verb of the Kubernetes API.
@@ -65,7 +68,9 @@ pub struct ClusterFacts<'a> {
     /// Its name.
     pub name: &'a ClusterName,
     /// Its labels, from its provider.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a Pairs,
+    /// The name of its provider; `None`: it has none, as the local cluster.
+    pub provider: Option<&'a str>,
     /// Whether it is the cluster of the request that is being reconciled.
     pub own: bool,
 }
@@ -134,6 +139,8 @@ impl Namespaces {
 pub struct Grant {
     /// Every layer must allow a call; without a layer every call is allowed. The ceiling comes last.
     layers: Arc<[Layer]>,
+    /// Every bound must have the cluster of a call.
+    bounds: Arc<[ClusterBound]>,
     /// The user that calls to a server impersonate; none: they use the cluster's credentials as they are.
     identity: Option<Identity>,
 }
@@ -151,6 +158,7 @@ impl Grant {
     pub fn all() -> Self {
         Self {
             layers: Arc::new([]),
+            bounds: Arc::new([]),
             identity: None,
         }
     }
@@ -169,6 +177,7 @@ impl Grant {
                 rules: rules.into_iter().collect(),
                 ceiling: false,
             }]),
+            bounds: Arc::new([]),
             identity: None,
         }
     }
@@ -182,7 +191,25 @@ impl Grant {
         };
         Self {
             layers: self.layers.iter().cloned().chain([ceiling]).collect(),
-            identity: self.identity.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// This grant in no other clusters than these.
+    #[must_use]
+    pub fn within_clusters(&self, bound: ClusterBound) -> Self {
+        Self {
+            bounds: self.bounds.iter().cloned().chain([bound]).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// This grant for a cluster that is not known yet: it is not compared with the clusters that bound the grant.
+    #[must_use]
+    pub fn in_some_cluster(&self) -> Self {
+        Self {
+            bounds: Arc::new([]),
+            ..self.clone()
         }
     }
 
@@ -192,8 +219,13 @@ impl Grant {
     pub fn and(&self, other: &Self) -> Self {
         let narrows = |layer: &&Layer| !self.layers.iter().any(|own| layer.covers(own));
         let more = other.layers.iter().filter(narrows);
+        let bounds = other
+            .bounds
+            .iter()
+            .filter(|bound| !self.bounds.contains(bound));
         Self {
             layers: self.layers.iter().chain(more).cloned().collect(),
+            bounds: self.bounds.iter().chain(bounds).cloned().collect(),
             identity: other.identity.clone().or_else(|| self.identity.clone()),
         }
     }
@@ -216,6 +248,9 @@ impl Grant {
     /// # Errors
     /// [`Denied`], which names the missing rule.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denied> {
+        self.bounds
+            .iter()
+            .try_for_each(|bound| bound.check(access))?;
         let missing = self
             .layers
             .iter()
@@ -234,6 +269,9 @@ impl Grant {
         verb: Verb,
         name: Option<&str>,
     ) -> Namespaces {
+        if !self.has_cluster(cluster) {
+            return Namespaces::None;
+        }
         self.layers
             .iter()
             .fold(Namespaces::All, |namespaces, layer| {
@@ -252,16 +290,21 @@ impl Grant {
     /// Whether some rule could allow a call in another cluster than the request's.
     #[must_use]
     pub fn reaches_other_clusters(&self) -> bool {
-        self.layers.iter().all(|layer| {
-            layer
-                .rules
-                .iter()
-                .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::matches_any))
-        })
+        let bounded = self.bounds.iter().all(ClusterBound::matches_any);
+        bounded
+            && self.layers.iter().all(|layer| {
+                layer
+                    .rules
+                    .iter()
+                    .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::matches_any))
+            })
     }
 
     /// Whether what it grants in a cluster depends on the labels of the cluster.
     pub(crate) fn selects_by_label(&self) -> bool {
+        if self.bounds.iter().any(|bound| bound.selector.is_some()) {
+            return true;
+        }
         let mut rules = self.layers.iter().flat_map(|layer| layer.rules.iter());
         rules.any(|rule| {
             let clusters = rule.clusters.as_ref();
@@ -272,19 +315,24 @@ impl Grant {
     /// Whether some rule allows a call in a cluster.
     #[must_use]
     pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {
-        self.layers
-            .iter()
-            .all(|layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster)))
+        let covered = |layer: &Layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster));
+        self.has_cluster(cluster) && self.layers.iter().all(covered)
+    }
+
+    fn has_cluster(&self, cluster: &ClusterFacts<'_>) -> bool {
+        self.bounds.iter().all(|bound| bound.admits(cluster))
     }
 
     /// Whether rules allow calls in a cluster of this name whatever its labels are. Only then may a caller learn that there is no such
     /// cluster; otherwise the answer would reveal which names exist.
     #[must_use]
     pub fn reaches_by_name(&self, name: &ClusterName) -> bool {
-        self.layers.iter().all(|layer| {
-            let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
-            clusters.any(|clusters| clusters.covers_any_of(name))
-        })
+        let bounded = self.bounds.iter().all(|bound| bound.has_any_of(name));
+        bounded
+            && self.layers.iter().all(|layer| {
+                let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
+                clusters.any(|clusters| clusters.covers_any_of(name))
+            })
     }
 }
 

@@ -62,6 +62,7 @@ mod typed;
 mod json;
 pub mod selector;
 pub mod path;
+mod pairs;
 pub mod grant;
 pub mod predicate;
 pub mod backoff;
@@ -95,6 +96,7 @@ pub use kind::{GroupKind, GroupKindError, GroupVersionKind};
 pub use manager::Manager;
 pub use name::{ClusterName, ControllerName, TenantName};
 pub use outcome::{Action, Failure};
+pub use pairs::Pairs;
 pub use request::{ObjectKey, ObjectNameError, ParseRequestError, Request};
 pub use typed::{Kind, Typed};
 

@@ -98,6 +98,12 @@ impl Builder {
         self
     }
 
+    /// Whether there is a local cluster.
+    #[must_use]
+    pub fn has_local(&self) -> bool {
+        self.local.is_some()
+    }
+
     /// Lets one of several processes work, by a Lease in the local cluster, while the others keep their caches filled. Default: every
     /// process works.
     pub fn leader_election(mut self, options: ElectionOptions) -> Self {

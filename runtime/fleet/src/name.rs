@@ -102,7 +102,7 @@ impl fmt::Debug for ClusterName {
 }
 
 macro_rules! dns_name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal) => {
+    ($(#[$doc:meta])* $name:ident, $max:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Arc<str>);
@@ -117,22 +117,8 @@ macro_rules! dns_name {
             /// [`NameError`] when the text is empty, too long, or is not made of lower-case letters, digits, `-` and `.`.
             pub fn new(name: impl AsRef<str>) -> Result<Self, NameError> {
                 let name = name.as_ref();
-                if name.is_empty() {
-                    return Err(NameError::Empty { what: $what });
-                }
-                if name.len() > Self::MAX {
-                    return Err(NameError::TooLong { what: $what, length: name.len(), limit: Self::MAX });
-                }
-                let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-                match name.chars().find(|c| !allowed(*c)) {
-                    Some(character) => Err(NameError::Character {
-                        what: $what,
-                        name: name.to_owned(),
-                        character,
-                        allowed: "use lower-case letters, digits, '-' and '.'",
-                    }),
-                    None => Ok(Self(name.into())),
-                }
+                $check(name)?;
+                Ok(Self(name.into()))
             }
 
             /// The name as text.
@@ -156,15 +142,56 @@ macro_rules! dns_name {
     };
 }
 
-dns_name! {
-    /// The owner of controllers: grants, limits, a share of the queue. At most 50 bytes, so that the field manager
-    /// `windlass:<tenant>/<reconciler>` stays within the 128 that API servers allow. Cheap to clone.
-    TenantName, "tenant", 50
+fn check_dns(what: &'static str, name: &str, limit: usize) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty { what });
+    }
+    if name.len() > limit {
+        return Err(NameError::TooLong {
+            what,
+            length: name.len(),
+            limit,
+        });
+    }
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    match name.chars().find(|c| !allowed(*c)) {
+        Some(character) => Err(NameError::Character {
+            what,
+            name: name.chars().take(80).collect(),
+            character,
+            allowed: "use lower-case letters, digits, '-' and '.'",
+        }),
+        None => Ok(()),
+    }
 }
 
 dns_name! {
-    /// The name of a controller, which is its reconciler's name. At most 63 bytes. Cheap to clone.
-    ControllerName, "reconciler", 63
+    /// The owner of controllers: grants, limits, a share of the queue. At most 50 bytes, so that the field manager
+    /// `windlass:<tenant>/<reconciler>` stays within the 128 that API servers allow. Cheap to clone.
+    TenantName, 50, |name| check_dns("tenant", name, Self::MAX)
+}
+
+dns_name! {
+    /// The name of a controller, which is its reconciler's name. At most 63 bytes; or `<namespace>/<name>`, of at most 63 and 253 bytes,
+    /// for a reconciler that is an object of a namespace. Cheap to clone.
+    ControllerName, 317, |name: &str| match name.split_once('/') {
+        Some((namespace, name)) => check_dns("namespace", namespace, Self::MAX_BARE)
+            .and_then(|()| check_dns("reconciler", name, Self::MAX_OBJECT)),
+        None => check_dns("reconciler", name, Self::MAX_BARE),
+    }
+}
+
+impl ControllerName {
+    /// Longest name without a namespace, and longest namespace, in bytes.
+    const MAX_BARE: usize = 63;
+    /// Longest name of an object, in bytes.
+    const MAX_OBJECT: usize = 253;
+
+    /// Whether it is the name of an object of a namespace.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.0.contains('/')
+    }
 }
 
 impl Default for TenantName {
@@ -254,6 +281,17 @@ mod tests {
         assert!(TenantName::new("a".repeat(51)).is_err());
         assert!(ControllerName::new("").is_err());
         assert!(ControllerName::new("Upper").is_err());
+        assert!(ControllerName::new("a".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn the_reconciler_of_a_namespace_has_the_name_of_an_object() {
+        let object = format!("{}/{}", "n".repeat(63), "a".repeat(253));
+        assert!(ControllerName::new(&object).unwrap().is_namespaced());
+        assert!(!ControllerName::new("a").unwrap().is_namespaced());
+        for bad in ["/a", "a/", "a/b/c", "A/b", "a/B", &format!("{object}a")] {
+            assert!(ControllerName::new(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

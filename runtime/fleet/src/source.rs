@@ -6,11 +6,11 @@ mod missed;
 pub(crate) mod rescan;
 mod sink;
 
-pub(crate) use sink::{ControllerQueue, SourceSink};
+pub(crate) use sink::{ControllerQueue, SourceSink, WatchTask};
 
 use crate::api::{Json, Projection};
 use crate::cluster::{Caller, Client, Cluster, Fleet};
-use crate::grant::Grant;
+use crate::grant::{ClusterBound, Grant};
 use crate::kind::GroupVersionKind;
 use crate::name::NamePattern;
 use crate::path::FieldPath;
@@ -249,7 +249,7 @@ impl ClusterFilter {
                 && self
                     .selector
                     .as_ref()
-                    .is_none_or(|selector| selector.matches(&*labels))
+                    .is_none_or(|selector| selector.matches(&labels))
     }
 }
 
@@ -264,6 +264,8 @@ pub struct ClusterSelection {
     pub only: ClusterFilter,
     /// A further selection that must engage a cluster as well. Default: none.
     pub within: Option<Box<ClusterSelection>>,
+    /// Clusters outside of which nothing is engaged, whatever the watch asks for. Default: no bound.
+    pub bound: Option<ClusterBound>,
 }
 
 impl ClusterSelection {
@@ -271,7 +273,10 @@ impl ClusterSelection {
     #[must_use]
     pub fn engages(&self, watch: &Watch, cluster: &Cluster, has_provider: bool) -> bool {
         let within = |more: &Self| more.engages(watch, cluster, has_provider);
-        self.selects(watch.clusters, cluster, has_provider)
+        let labels = cluster.labels();
+        let bounded = |bound: &ClusterBound| bound.admits(&cluster.facts(&labels, true));
+        self.bound.as_ref().is_none_or(bounded)
+            && self.selects(watch.clusters, cluster, has_provider)
             && watch.only.admits(cluster)
             && self.within.as_deref().is_none_or(within)
     }

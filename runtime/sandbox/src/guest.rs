@@ -28,7 +28,6 @@ use status::{Counters, Now};
 use std::sync::Arc;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
-use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::source::{Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
@@ -270,11 +269,7 @@ fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) 
         return true;
     }
     match fleet.cluster(&request.cluster) {
-        Some(cluster) => grant.reaches(&ClusterFacts {
-            name: cluster.name(),
-            labels: &cluster.labels(),
-            own: false,
-        }),
+        Some(cluster) => grant.reaches(&cluster.facts(&cluster.labels(), false)),
         None => grant.reaches_by_name(&request.cluster),
     }
 }

@@ -12,9 +12,12 @@
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //!
-//! If the Manager names a second address, the probes are served there too.
+//! If the Manager names further addresses, the probes and the metrics are served there too, each at its own. `access` says who may call
+//! the API; `callers` keeps web pages away from everything; `audit` reports what callers change.
 
+mod access;
 mod addresses;
+mod audit;
 mod callers;
 mod conditions;
 mod election;
@@ -22,17 +25,19 @@ mod exposition;
 mod listener;
 pub(crate) mod state;
 
+pub(crate) use access::{TOKEN_HEADER, token_file};
 pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
-use addresses::{AGAIN, Served};
+use access::{Access, Caller};
+use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router, middleware};
+use axum::{Extension, Json, Router, middleware};
 use conditions::{Asked, answer, conditions};
 use state::{ExplainQuery, KeyQuery};
 use std::sync::Arc;
@@ -47,26 +52,44 @@ pub(crate) async fn serve(
     mut wanted: watch::Receiver<Addresses>,
     stop: CancellationToken,
 ) {
-    let [mut admin, mut probes] = Served::both(sockets, all(app.clone()), only_probes(app.clone()));
-    let mut failed = false;
+    let access = Access::new(app.clone(), wanted.borrow().authentication);
+    let routers = Routers {
+        all: all(&access),
+        probes: only(probes(), "/livez and /readyz are", &access),
+        metrics: only(metrics_of(&access), "/metrics is", &access),
+    };
+    let opening = access.clone();
+    let begins: Begins = Arc::new(move |address| opening.serve_at(address));
+    let [mut admin, mut probes, mut metrics] = Served::each(sockets, routers, &begins);
+    let mut failed = match access.follow(wanted.borrow().authentication) {
+        Ok(()) => false,
+        Err(problem) => {
+            app.report_admin_problems(vec![problem]);
+            true
+        }
+    };
     loop {
         tokio::select! {
             () = admin.take() => {}
             () = probes.take() => {}
+            () = metrics.take() => {}
             Ok(()) = wanted.changed() => {}
             () = sleep(AGAIN), if failed => {}
             () = stop.cancelled() => break,
         }
         let addresses = *wanted.borrow_and_update();
         let outcomes = [
-            admin.follow(Some(addresses.admin)),
-            probes.follow(addresses.probes),
+            admin.follow(&addresses),
+            access.follow(addresses.authentication),
+            probes.follow(&addresses),
+            metrics.follow(&addresses),
         ];
         let problems: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
         failed = !problems.is_empty();
         app.report_admin_problems(problems);
     }
-    tokio::join!(admin.close(), probes.close());
+    access.close();
+    tokio::join!(admin.close(), probes.close(), metrics.close());
 }
 
 /// Whether a path is a probe.
@@ -82,24 +105,38 @@ fn probes() -> Router<Arc<App>> {
         .route("/readyz/{name}", get(ready_by))
 }
 
-fn only_probes(app: Arc<App>) -> Router {
-    let router = probes().fallback(|| async {
-        Refused(
-            StatusCode::NOT_FOUND,
-            "no such path: only /livez and /readyz are here, all other paths are at spec.admin.address"
-                .to_owned(),
-        )
-    });
-    checked(router, app)
+fn metrics_of(access: &Arc<Access>) -> Router<Arc<App>> {
+    let checked = middleware::from_fn_with_state(access.clone(), access::check_metrics);
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route_layer(checked)
 }
 
-fn all(app: Arc<App>) -> Router {
-    let router = probes()
+/// The endpoints of an address that has no others.
+fn only(router: Router<Arc<App>>, these: &str, access: &Arc<Access>) -> Router {
+    let message =
+        format!("no such path: only {these} here, all other paths are at spec.admin.address");
+    let router = router.fallback(|| async { Refused(StatusCode::NOT_FOUND, message) });
+    without_pages(router, access)
+}
+
+fn all(access: &Arc<Access>) -> Router {
+    let router = probes().merge(metrics_of(access)).merge(api(access)).fallback(|| async {
+        Refused(
+            StatusCode::NOT_FOUND,
+            "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, explain, configuration".to_owned(),
+        )
+    });
+    without_pages(router, access)
+}
+
+fn api(access: &Arc<Access>) -> Router<Arc<App>> {
+    let checked = middleware::from_fn_with_state(access.clone(), access::check);
+    Router::new()
         .route(
             "/api/v1/configuration",
             get(|State(app): State<Arc<App>>| async move { Json(state::configuration(&app)) }),
         )
-        .route("/metrics", get(metrics))
         .route(
             "/api/v1/clusters",
             get(|State(app): State<Arc<App>>| async move { Json(state::clusters(&app)) }),
@@ -124,20 +161,17 @@ fn all(app: Arc<App>) -> Router {
         .route("/api/v1/explain", get(explain))
         .route("/api/v1/requeue", post(requeue))
         .route("/api/v1/rollback", post(rollback))
-        .fallback(|| async {
-            Refused(
-                StatusCode::NOT_FOUND,
-                "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, explain, configuration".to_owned(),
-            )
-        });
-    checked(router, app)
+        .route_layer(checked)
 }
 
-/// Checks the caller before every handler.
-fn checked(router: Router<Arc<App>>, app: Arc<App>) -> Router {
+/// Rejects requests of web pages before every handler, and before tokens are checked.
+fn without_pages(router: Router<Arc<App>>, access: &Arc<Access>) -> Router {
     router
-        .layer(middleware::from_fn_with_state(app.clone(), callers::check))
-        .with_state(app)
+        .layer(middleware::from_fn_with_state(
+            access.clone(),
+            callers::check,
+        ))
+        .with_state(access.app.clone())
 }
 
 /// An error as a JSON answer.
@@ -145,7 +179,11 @@ struct Refused(StatusCode, String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        (self.0, Json(serde_json::json!({ "error": self.1 }))).into_response()
+        let body = Json(serde_json::json!({ "error": self.1 }));
+        if self.0 == StatusCode::UNAUTHORIZED {
+            return (self.0, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response();
+        }
+        (self.0, body).into_response()
     }
 }
 
@@ -234,7 +272,11 @@ async fn explain(
     }
 }
 
-async fn requeue(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Response {
+async fn requeue(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Response {
     let request = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => {
@@ -246,7 +288,10 @@ async fn requeue(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Respon
         }
     };
     match state::requeue(&app, &request) {
-        Ok(reply) => Json(reply).into_response(),
+        Ok(reply) => {
+            audit::requeued(&app, &caller, &request);
+            Json(reply).into_response()
+        }
         Err(state::RequeueError::Wrong(message)) => {
             Refused(StatusCode::BAD_REQUEST, message).into_response()
         }
@@ -256,7 +301,11 @@ async fn requeue(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Respon
     }
 }
 
-async fn rollback(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Response {
+async fn rollback(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Response {
     let request = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => {
@@ -265,7 +314,10 @@ async fn rollback(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Respo
         }
     };
     let (status, message) = match app.rollbacks.ask(request).await {
-        Ok(reply) => return Json(reply).into_response(),
+        Ok(reply) => {
+            audit::rolled_back(&app, &caller, &reply);
+            return Json(reply).into_response();
+        }
         Err(Refusal::Unknown(message)) => (StatusCode::NOT_FOUND, message),
         Err(Refusal::Impossible(message)) => (StatusCode::CONFLICT, message),
         Err(Refusal::Busy(message)) => (StatusCode::SERVICE_UNAVAILABLE, message),

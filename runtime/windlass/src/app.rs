@@ -1,6 +1,10 @@
 //! The state of the running program: its manager, documents, statuses and metrics. Entry point: [`App`].
 
+mod machine;
+pub(crate) mod own_events;
 pub(crate) mod rollback;
+
+pub(crate) use machine::machine;
 
 use crate::config::document::Problem;
 use crate::config::kinds::ManagerSpec;
@@ -46,7 +50,7 @@ pub(crate) struct App {
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// Sends rollbacks to the reconcilers.
     pub(crate) rollbacks: Rollbacks,
-    /// Addresses where the admin endpoints cannot be served.
+    /// Why the admin endpoints are not served as the Manager asks.
     admin_problems: ArcSwap<Vec<String>>,
     problem_count: Gauge,
     /// By limit of the process.
@@ -109,12 +113,15 @@ impl App {
         }
     }
 
-    /// Sets the problems of the admin addresses, and logs the new ones.
+    /// Sets the problems of the admin endpoints, and logs the new ones.
     pub(crate) fn report_admin_problems(&self, problems: Vec<String>) {
         let problems = Arc::new(problems);
         let known = self.admin_problems.swap(problems.clone());
         for problem in problems.iter().filter(|problem| !known.contains(problem)) {
-            tracing::error!(problem, "the admin endpoints stay where they are");
+            tracing::error!(
+                problem,
+                "the admin endpoints are not served as the Manager asks"
+            );
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of results
@@ -80,6 +80,10 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// Show what a component needs and offers
     Check(CheckArgs),
+    /// Print the CustomResourceDefinitions of Provider, Tenant and Reconciler
+    ///
+    /// To pipe into `kubectl apply -f -`, before `windlass run --from-cluster`.
+    Crds,
     /// Push a component into a registry of images
     ///
     /// The image is a Wasm artifact as wkg and wash write it. The same component has the same digest. The login is that of `docker login`.
@@ -126,8 +130,11 @@ pub(crate) struct CompileArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "from_cluster", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// Read Providers, Tenants and Reconcilers of the local cluster too; `windlass crds` prints their definitions
+    #[arg(long)]
+    pub(crate) from_cluster: bool,
     /// Where state, probes and metrics are served [default: the Manager's admin.address, else 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<std::net::SocketAddr>,
@@ -292,15 +299,22 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RbacArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present_any = ["from_cluster", "callers"], num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// For `run --from-cluster`: of the process itself, and of the people who write the objects
+    #[arg(long, conflicts_with_all = ["files", "local", "provider"])]
+    pub(crate) from_cluster: bool,
+    /// For people and programs that call the admin API, instead of the manager: what they may read, and what they may change
+    #[arg(long, conflicts_with_all = ["files", "local", "provider", "bind", "from_cluster"])]
+    pub(crate) callers: bool,
     /// For the local cluster, instead of the clusters of providers
     #[arg(long)]
     pub(crate) local: bool,
     /// For the hub that this Provider reads, instead of the clusters of providers
     #[arg(long, value_name = "NAME", conflicts_with = "local")]
     pub(crate) provider: Option<String>,
-    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider]
+    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider;
+    /// windlass-from-cluster with --from-cluster; windlass-api with --callers]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
@@ -347,12 +361,58 @@ pub(crate) struct PreflightArgs {
     pub(crate) timeout: Interval,
 }
 
-/// The manager to call.
+/// The manager to call: one at an address, or the leader in a cluster if any other flag than `--token` is given.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The manager's admin address
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::kinds::ManagerSpec::DEFAULT_ADMIN.to_string())]
+    #[arg(
+        long, value_name = "ADDRESS",
+        default_value_t = crate::config::kinds::ManagerSpec::DEFAULT_ADMIN.to_string(),
+        conflicts_with_all = ["context", "namespace", "kubeconfig", "lease", "pod", "port", "as_service_account"]
+    )]
     pub(crate) admin: String,
+    /// A file with the token to call with [default: the token file of a manager of this user at that address]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// Call the leader in a cluster through its API server: the context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Call the leader in a cluster: the namespace of its pod and of its Lease [default: the context's]
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Call the leader in a cluster: the kubeconfig [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Call the leader in a cluster: the name of its Lease [default: windlass]
+    #[arg(long, value_name = "NAME", conflicts_with = "pod")]
+    pub(crate) lease: Option<String>,
+    /// Call this pod in a cluster, instead of the leader
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pod: Option<String>,
+    /// Call the leader in a cluster: the port of its API [default: 8080]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Call the leader in a cluster with a token of this service account in its namespace, as `kubectl create token` makes it
+    #[arg(long, value_name = "NAME", conflicts_with = "token")]
+    pub(crate) as_service_account: Option<String>,
+    /// The audience of that token, as in the Manager's admin.audiences
+    #[arg(long, value_name = "NAME", default_value = crate::config::kinds::AdminSpec::AUDIENCE, requires = "as_service_account")]
+    pub(crate) audience: String,
+}
+
+impl AdminArgs {
+    /// Whether a cluster is called, and not an address.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        let texts = [
+            &self.context,
+            &self.namespace,
+            &self.lease,
+            &self.pod,
+            &self.as_service_account,
+        ];
+        let named = texts.into_iter().any(Option::is_some);
+        named || self.kubeconfig.is_some() || self.port.is_some()
+    }
 }
 
 /// `get`.

@@ -3,9 +3,11 @@
 //! [`schema`] compares a guest's `config` with its schema.
 
 pub(crate) mod clusters;
+pub(crate) mod crd;
 pub(crate) mod document;
 pub(crate) mod kinds;
 pub(crate) mod load;
+pub(crate) mod objects;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
 pub(crate) mod registries;

@@ -6,7 +6,8 @@ pub(crate) mod engine;
 mod revisions;
 
 use crate::config::kinds::{
-    Ceiling, Effective, GuestsSpec, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
+    Ceiling, Effective, GuestsSpec, Impersonate, Interval, Origin, ReconcilerSpec, RuleSpec,
+    TenantClusters, TenantSpec,
 };
 use crate::config::schema::{self, Place};
 use crate::registry::GuestPolicy;
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_fleet::controller::{Controller, ControllerOptions};
+use windlass_fleet::grant::ClusterBound;
 use windlass_fleet::name::{NameError, NamePattern};
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
@@ -39,20 +41,44 @@ pub(crate) struct TenantPolicy {
     pub(crate) limits: Ceiling,
     /// Where their guests may come from, and who must have signed them.
     pub(crate) guests: GuestPolicy,
+    /// The clusters that they stay within; none: no bound.
+    pub(crate) clusters: Option<TenantClusters>,
 }
 
 impl TenantPolicy {
-    /// The policy of a tenant's document.
-    pub(crate) fn of(spec: &TenantSpec) -> Self {
+    /// The policy of a tenant's document for reconcilers in files or in the cluster. What the document does not say is unbounded for files, and
+    /// nothing for objects, whose authors do not run the process.
+    pub(crate) fn of(spec: &TenantSpec, origin: Origin) -> Self {
+        let guests = spec.guests.as_ref();
+        let guests = guests.map_or_else(GuestPolicy::default, GuestsSpec::policy);
+        let (ceiling, clusters) = (spec.rules.clone(), spec.clusters.clone());
+        let (ceiling, clusters) = match origin {
+            Origin::File => (ceiling, clusters),
+            Origin::Cluster => (
+                Some(ceiling.unwrap_or_default()),
+                Some(clusters.unwrap_or_default()),
+            ),
+        };
         Self {
-            ceiling: spec.rules.clone(),
+            ceiling,
             impersonate: spec.impersonate.clone(),
             limits: spec.limits.per_reconciler.clone(),
-            guests: spec
-                .guests
-                .as_ref()
-                .map_or_else(GuestPolicy::default, GuestsSpec::policy),
+            guests: GuestPolicy {
+                // Who writes a file for this process is trusted with any registry.
+                registries: match origin {
+                    Origin::File => guests.registries,
+                    Origin::Cluster => Some(guests.registries.unwrap_or_default()),
+                },
+                ..guests
+            },
+            clusters,
         }
+    }
+
+    /// The clusters of the policy in the engine's words.
+    fn bound(&self) -> Result<Option<ClusterBound>, LoadFailure> {
+        let bound = self.clusters.as_ref().map(TenantClusters::bound);
+        bound.transpose().map_err(LoadFailure::permanent)
     }
 }
 
@@ -253,7 +279,7 @@ impl Guests {
             place,
             serving,
             shape: Shape {
-                selection: selection(spec)?,
+                selection: selection(spec, policy)?,
                 concurrency,
                 per_cluster,
                 resync: spec.resync,
@@ -444,6 +470,10 @@ fn grant(rules: &[RuleSpec], policy: &TenantPolicy) -> Result<Grant, LoadFailure
         Some(ceiling) => grant.with_ceiling(convert(ceiling)?),
         None => grant,
     };
+    let grant = match policy.bound()? {
+        Some(bound) => grant.within_clusters(bound),
+        None => grant,
+    };
     let identity = policy.impersonate.as_ref().map(Impersonate::identity);
     let identity = identity.transpose().map_err(LoadFailure::permanent)?;
     Ok(grant.impersonate(identity))
@@ -453,7 +483,10 @@ fn grant(rules: &[RuleSpec], policy: &TenantPolicy) -> Result<Grant, LoadFailure
 ///
 /// # Errors
 /// When the selector cannot be parsed. This cannot happen with a checked document.
-pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, LoadFailure> {
+pub(crate) fn selection(
+    spec: &ReconcilerSpec,
+    policy: &TenantPolicy,
+) -> Result<ClusterSelection, LoadFailure> {
     let clusters = &spec.clusters;
     Ok(ClusterSelection {
         local: clusters.local,
@@ -471,6 +504,7 @@ pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, LoadF
                 .map_err(LoadFailure::permanent)?,
         },
         within: None,
+        bound: policy.bound()?,
     })
 }
 

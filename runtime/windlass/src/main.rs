@@ -51,8 +51,10 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let usual = match cli.command {
         Command::Test(_) | Command::Build(_) => "warn",
         Command::Push(_) | Command::Pull(_) | Command::Check(_) => "warn",
-        // Its table says why a cluster is not reached.
-        Command::Preflight(_) => "error",
+        // Their output says why a cluster is not reached.
+        Command::Preflight(_) | Command::Get(_) | Command::Requeue(_) | Command::Rollback(_) => {
+            "error"
+        }
         _ => "info",
     };
     logging::start(filter.unwrap_or(usual))?;
@@ -72,6 +74,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Push(args) => command::registry::push(args, format, engine).await,
             Command::Pull(args) => command::registry::pull(args, format, engine).await,
+            Command::Crds => command::crds::execute(format),
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
             Command::Kcp(command) => command::kcp::execute(&command, format),

@@ -13,7 +13,7 @@ pub(crate) mod reloads;
 mod reconciler;
 
 use crate::app::rollback::{Refusal, RollbackCall};
-use crate::config::kinds::ReconcilerSpec;
+use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document};
 use crate::config::schema::Place;
 use crate::dev::guest_build::built_path;
@@ -122,7 +122,7 @@ impl Reconcilers {
             let desired = Desired {
                 document: document.clone(),
                 spec: spec.clone(),
-                policy: policy(configuration, spec),
+                policy: policy(configuration, document.origin, spec),
             };
             match self.by_name.get_mut(name) {
                 Some(reconciler) => reconciler.set_desired(desired),
@@ -488,11 +488,10 @@ impl Reconcilers {
 }
 
 /// The policy of a reconciler's tenant; the default without a document.
-fn policy(configuration: &Configuration, spec: &ReconcilerSpec) -> TenantPolicy {
+fn policy(configuration: &Configuration, origin: Origin, spec: &ReconcilerSpec) -> TenantPolicy {
     let tenant = configuration.tenant(spec.tenant());
-    tenant.map_or_else(TenantPolicy::default, |(_, tenant)| {
-        TenantPolicy::of(tenant)
-    })
+    let tenant = tenant.map(|(_, spec)| TenantPolicy::of(spec, origin));
+    tenant.unwrap_or_else(|| TenantPolicy::of(&TenantSpec::default(), origin))
 }
 
 /// The tenant and the name of a reconciler. None cannot happen: the names of a document are checked.

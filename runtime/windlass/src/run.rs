@@ -4,17 +4,17 @@ mod changes;
 mod hot_keys;
 pub(crate) mod idle;
 mod notices;
-mod own_events;
+mod objects;
 mod providers;
 mod reload;
 mod pressure;
 pub(crate) mod signals;
 
 use crate::admin::{self, Addresses, Sockets};
-use crate::app::App;
 use crate::app::rollback;
+use crate::app::{App, machine};
 use crate::cli::IdleArgs;
-use crate::config::kinds::{Kind, ManagerSpec, TenantSpec};
+use crate::config::kinds::{Authentication, Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::simulated::Simulated;
@@ -52,6 +52,8 @@ const MOMENT: Duration = Duration::from_secs(2);
 pub(crate) struct RunOptions {
     /// Files and folders of documents.
     pub(crate) files: Vec<PathBuf>,
+    /// Whether objects of the local cluster count too.
+    pub(crate) from_cluster: bool,
     /// In-memory clusters in place of those of the documents. If the default admin port is taken, another one is used.
     pub(crate) simulated: Option<Arc<Simulated>>,
     /// When the source folders were built. They are built again when they change; none: they are not.
@@ -74,8 +76,8 @@ pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
     let startup = Startup::new(&options).await?;
-    let spec = startup.merged.configuration.manager_spec();
-    let wanted = addresses(options.admin, options.simulated.is_none(), &spec);
+    let configuration = &startup.merged.configuration;
+    let wanted = addresses(options.admin, options.simulated.is_none(), configuration)?;
     let free_port = options.simulated.is_some() && options.admin.is_none();
     let sockets = admin::bind(wanted, free_port)?;
     startup.serve(options, (wanted, sockets), stop).await
@@ -97,12 +99,17 @@ impl Startup {
     /// Reads the documents and loads the guests. Bad documents are logged and left out.
     async fn new(options: &RunOptions) -> Result<Self> {
         let merged = merge(&Configuration::default(), &load(&options.files));
-        if !merged.configuration.has(Kind::Reconciler) {
+        if !merged.configuration.has(Kind::Reconciler) && !options.from_cluster {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
         let mut manager = build_manager(options, &merged.configuration)?;
+        if options.from_cluster && !manager.has_local() {
+            bail!(
+                "there is no local cluster to read: name it in spec.local of a Manager, or run in a pod"
+            );
+        }
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let statuses = Arc::new(Statuses::default());
@@ -128,7 +135,7 @@ impl Startup {
                 manager = manager.controller(*controller);
             }
         }
-        let waits = options.waits_for_an_edit() || reconcilers.wait_for_images();
+        let waits = options.goes_on_without() || reconcilers.wait_for_images();
         if reconcilers.running() == 0 && !waits {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
@@ -161,6 +168,9 @@ impl Startup {
         let mut providers = Providers::default();
         if options.simulated.is_none() {
             let configuration = &self.merged.configuration;
+            if options.from_cluster {
+                providers.hold(&bound.handle(), configuration);
+            }
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
         let (rollbacks, calls) = rollback::channel();
@@ -187,6 +197,9 @@ impl Startup {
             (calls, addresses),
         )
         .context("watch the configuration")?;
+        let outcomes = reload.outcomes();
+        let status =
+            outcomes.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
         let hot_keys = tokio::spawn(hot_keys::follow(app.manager.hot_keys(), app.clone()));
@@ -201,6 +214,7 @@ impl Startup {
         let report = idle.await.context("the wait to be idle ended early")?;
         pressure.abort();
         hot_keys.abort();
+        status.inspect(tokio::task::JoinHandle::abort);
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)
@@ -231,9 +245,9 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 }
 
 impl RunOptions {
-    /// Whether a developer is expected to edit a guest that does not start.
-    fn waits_for_an_edit(&self) -> bool {
-        self.built.is_some() && !self.idle.exit_when_idle
+    /// Whether a reconciler may come later: a developer is expected to edit a guest that does not start, or the local cluster has some.
+    fn goes_on_without(&self) -> bool {
+        self.from_cluster || self.built.is_some() && !self.idle.exit_when_idle
     }
 }
 
@@ -305,15 +319,6 @@ pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
     })
 }
 
-/// The name of this machine, or of this pod, for people.
-fn machine() -> String {
-    let name = std::env::var("HOSTNAME").ok();
-    let name = name.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    let name = name.map(|name| name.trim().to_owned());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "windlass".to_owned())
-}
-
 /// A tenant's options for the queue.
 fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     TenantOptions {
@@ -322,11 +327,41 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     }
 }
 
-/// The addresses of the admin endpoints: the flag's, the document's, or the default. The probes have an address of their own if the
-/// document names one and the fleet is not in memory.
-fn addresses(flag: Option<SocketAddr>, has_fleet: bool, spec: &ManagerSpec) -> Addresses {
-    Addresses {
-        admin: flag.unwrap_or(spec.admin.address()),
-        probes: spec.admin.probe_address().filter(|_| has_fleet),
+/// The addresses of the admin endpoints: the flag's, the document's, or the default. If the fleet is in memory, nothing has an address of
+/// its own, and the API takes the token of a file.
+///
+/// # Errors
+/// When the documents ask for reviews of tokens, and there is no local cluster.
+fn addresses(
+    flag: Option<SocketAddr>,
+    has_fleet: bool,
+    configuration: &Configuration,
+) -> Result<Addresses> {
+    let admin = configuration.manager_spec().admin;
+    Ok(Addresses {
+        admin: flag.unwrap_or(admin.address()),
+        probes: admin.probe_address().filter(|_| has_fleet),
+        metrics: admin.metrics_address().filter(|_| has_fleet),
+        authentication: match has_fleet {
+            true => authentication(configuration)?,
+            false => Authentication::TokenFile,
+        },
+    })
+}
+
+fn authentication(configuration: &Configuration) -> Result<Authentication> {
+    let asked = configuration.manager_spec().admin.authentication;
+    if asked == Some(Authentication::TokenReview)
+        && matches!(clusters::local(configuration), Ok(None))
+    {
+        bail!(
+            "spec.admin.authentication: TokenReview needs a local cluster: name it in spec.local, or use TokenFile"
+        );
     }
+    Ok(
+        asked.unwrap_or(match clusters::is_in_cluster(configuration) {
+            true => Authentication::TokenReview,
+            false => Authentication::TokenFile,
+        }),
+    )
 }

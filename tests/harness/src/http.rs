@@ -1,5 +1,6 @@
 //! Requests to the program's admin endpoints, without the program's own client. Entry point: [`Http::get`].
 
+use crate::program::runtime_folder;
 use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,9 +18,21 @@ impl Http {
     /// # Errors
     /// When there is no answer, or the answer is not HTTP.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let host = &self.address;
-        self.send(&format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n"))
-            .await
+        let (host, token) = (&self.address, self.authorization());
+        self.send(&format!(
+            "GET {path} HTTP/1.0\r\nHost: {host}\r\n{token}\r\n"
+        ))
+        .await
+    }
+
+    /// A line with the token that the program at this address has written to a file; empty if it has written none.
+    #[must_use]
+    pub fn authorization(&self) -> String {
+        let file = runtime_folder().join(format!("windlass/admin/{}.token", self.address));
+        match std::fs::read_to_string(file) {
+            Ok(token) => format!("Authorization: Bearer {}\r\n", token.trim()),
+            Err(_) => String::new(),
+        }
     }
 
     /// Sends a request as it is, and returns the status and body of the answer.

@@ -4,7 +4,7 @@ mod binary;
 mod lines;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,12 @@ pub use binary::{VARIABLE, binary};
 use lines::Lines;
 pub use lines::Output;
 
+/// The folder where the programs of tests keep the tokens of their APIs.
+#[must_use]
+pub fn runtime_folder() -> PathBuf {
+    crate::repository().join("target/run")
+}
+
 /// A running `windlass`. It is killed when this is dropped; after a panic its whole output is shown.
 #[derive(Debug)]
 pub struct Program {
@@ -29,7 +35,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `windlass` with the arguments, in `folder`, without colours and without the variables
+    /// Starts `windlass` with the arguments, in `folder`, with [`runtime_folder`], without colours and without the variables
     /// for kubeconfigs, logs and proxies.
     ///
     /// # Errors
@@ -38,17 +44,31 @@ impl Program {
         folder: &Path,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Self> {
+        Self::start_with(folder, args, &[])
+    }
+
+    /// As [`Program::start`], with more variables.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub fn start_with<A: AsRef<OsStr>>(
+        folder: &Path,
+        args: impl IntoIterator<Item = A>,
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
         let mut command = Command::new(binary()?);
         command
             .args(args)
             .current_dir(folder)
             .env("NO_COLOR", "1")
+            .env("XDG_RUNTIME_DIR", runtime_folder())
             .env_remove("KUBECONFIG")
             .env_remove("WINDLASS_LOG");
         for proxy in ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
             command.env_remove(proxy);
             command.env_remove(proxy.to_lowercase());
         }
+        command.envs(variables.iter().copied());
         Self::spawn(command)
     }
 

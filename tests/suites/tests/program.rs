@@ -8,6 +8,10 @@ mod bad;
 mod building;
 #[path = "program/busy.rs"]
 mod busy;
+#[path = "program/callers.rs"]
+mod callers;
+#[path = "program/callers_in_a_cluster.rs"]
+mod callers_in_a_cluster;
 #[path = "program/cases.rs"]
 mod cases;
 #[path = "program/check.rs"]
@@ -18,12 +22,18 @@ mod crash;
 mod dev;
 #[path = "program/dev_kcp.rs"]
 mod dev_kcp;
+#[path = "program/from_cluster.rs"]
+mod from_cluster;
 #[path = "program/get.rs"]
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
 #[path = "program/holding.rs"]
 mod holding;
+#[path = "program/hub.rs"]
+mod hub;
+#[path = "program/httpbin.rs"]
+mod httpbin;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]
@@ -88,5 +98,9 @@ mod rollback;
 mod run;
 #[path = "program/running.rs"]
 mod running;
+#[path = "program/website.rs"]
+mod website;
+#[path = "program/tenancy.rs"]
+mod tenancy;
 #[path = "program/witness.rs"]
 mod witness;

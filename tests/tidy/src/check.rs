@@ -1,5 +1,6 @@
 //! The rules, one module each. The entry point `check` of each module returns the places that break its rule.
 
+pub mod alerts;
 pub mod files;
 pub mod guests;
 pub mod habits;

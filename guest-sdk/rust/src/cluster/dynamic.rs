@@ -12,8 +12,8 @@ use serde_json::Value;
 /// The calls that need a kind, with the kind given once. Writes of an [`Object`] are not here: an object names its kind.
 #[derive(Debug)]
 pub struct OfKind<'a> {
-    cluster: &'a Cluster,
-    kind: GroupVersionKind,
+    pub(super) cluster: &'a Cluster,
+    pub(super) kind: GroupVersionKind,
 }
 
 impl<'a> OfKind<'a> {

@@ -8,13 +8,40 @@ use crate::types::{
     ListOptions, ListPage, ObjectKey, Operation, PatchType, Reply, Selection, WriteOptions,
 };
 
-/// A test cluster in the place of the host's handle.
+/// A stand-in for the host's handle.
 #[derive(Debug)]
-pub(crate) struct Handle(pub(crate) TestCluster);
+pub(crate) enum Handle {
+    /// A cluster in memory.
+    Memory(TestCluster),
+    /// The expected calls of a case of the specification.
+    #[cfg(test)]
+    Script(crate::spec::Script),
+}
 
 impl Handle {
+    /// Runs one call.
+    fn run(&self, operation: &Operation) -> Answer<Reply> {
+        match self {
+            Self::Memory(cluster) => run(cluster, operation),
+            #[cfg(test)]
+            Self::Script(script) => script.run(operation),
+        }
+    }
+
+    /// Runs a write, which answers an object.
+    fn write(&self, operation: &Operation) -> Answer<String> {
+        match self.run(operation)? {
+            Reply::Object(text) => Ok(text),
+            Reply::Nothing | Reply::Page(_) => Ok(String::new()),
+        }
+    }
+
     pub(super) fn name(&self) -> String {
-        self.0.name().to_owned()
+        match self {
+            Self::Memory(cluster) => cluster.name().to_owned(),
+            #[cfg(test)]
+            Self::Script(_) => "alpha".to_owned(),
+        }
     }
 
     pub(super) fn get(
@@ -23,11 +50,22 @@ impl Handle {
         key: &ObjectKey,
         options: &GetOptions,
     ) -> Answer<Option<String>> {
-        self.0.serve_get(kind, key, options)
+        let operation = Operation::Get((kind.clone(), key.clone(), options.clone()));
+        match self.run(&operation)? {
+            Reply::Object(text) => Ok(Some(text)),
+            Reply::Nothing | Reply::Page(_) => Ok(None),
+        }
     }
 
     pub(super) fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Answer<ListPage> {
-        self.0.serve_list(kind, options)
+        match self.run(&Operation::List((kind.clone(), options.clone())))? {
+            Reply::Page(page) => Ok(page),
+            Reply::Nothing | Reply::Object(_) => Ok(ListPage {
+                items: Vec::new(),
+                continue_token: None,
+                resource_version: String::new(),
+            }),
+        }
     }
 
     pub(super) fn create(
@@ -36,7 +74,11 @@ impl Handle {
         object: &str,
         options: &WriteOptions,
     ) -> Answer<String> {
-        self.0.serve_create(kind, object, options)
+        self.write(&Operation::Create((
+            kind.clone(),
+            object.to_owned(),
+            options.clone(),
+        )))
     }
 
     pub(super) fn update(
@@ -45,7 +87,11 @@ impl Handle {
         object: &str,
         options: &WriteOptions,
     ) -> Answer<String> {
-        self.0.serve_update(kind, object, options)
+        self.write(&Operation::Update((
+            kind.clone(),
+            object.to_owned(),
+            options.clone(),
+        )))
     }
 
     pub(super) fn patch(
@@ -56,7 +102,14 @@ impl Handle {
         patch: &str,
         options: &WriteOptions,
     ) -> Answer<String> {
-        self.0.serve_patch(kind, key, patch_type, patch, options)
+        let (kind, key, options) = (kind.clone(), key.clone(), options.clone());
+        self.write(&Operation::Patch((
+            kind,
+            key,
+            patch_type,
+            patch.to_owned(),
+            options,
+        )))
     }
 
     pub(super) fn apply(
@@ -65,7 +118,11 @@ impl Handle {
         object: &str,
         options: &ApplyOptions,
     ) -> Answer<String> {
-        self.0.serve_apply(kind, object, options)
+        self.write(&Operation::Apply((
+            kind.clone(),
+            object.to_owned(),
+            options.clone(),
+        )))
     }
 
     pub(super) fn delete(
@@ -74,7 +131,8 @@ impl Handle {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Answer<()> {
-        self.0.serve_delete(kind, key, options)
+        let operation = Operation::Delete((kind.clone(), key.clone(), options.clone()));
+        self.run(&operation).map(drop)
     }
 
     pub(super) fn delete_collection(
@@ -83,18 +141,30 @@ impl Handle {
         selection: &Selection,
         options: &DeleteOptions,
     ) -> Answer<()> {
-        self.0.serve_delete_collection(kind, selection, options)
+        match self {
+            Self::Memory(cluster) => cluster.serve_delete_collection(kind, selection, options),
+            #[cfg(test)]
+            Self::Script(_) => unreachable!("no case deletes a collection"),
+        }
     }
 
     pub(super) fn record_event(&self, event: &Event) {
-        self.0.serve_event(event);
+        match self {
+            Self::Memory(cluster) => cluster.serve_event(event),
+            #[cfg(test)]
+            Self::Script(script) => script.record(event),
+        }
     }
 
     pub(super) fn batch(&self, operations: &[Operation]) -> Vec<Answer<Reply>> {
-        operations
-            .iter()
-            .map(|operation| run(&self.0, operation))
-            .collect()
+        match self {
+            Self::Memory(cluster) => operations
+                .iter()
+                .map(|operation| run(cluster, operation))
+                .collect(),
+            #[cfg(test)]
+            Self::Script(script) => script.batch(operations),
+        }
     }
 }
 
@@ -128,9 +198,8 @@ pub(super) fn fleet_clusters(label_selector: Option<&str>) -> Answer<Vec<Cluster
     Current::fleet().infos(label_selector)
 }
 
-pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
-    let cluster = Current::fleet().find(name);
-    cluster.map(Handle).ok_or_else(|| {
+fn find(name: &str) -> Answer<TestCluster> {
+    Current::fleet().find(name).ok_or_else(|| {
         ApiError::new(
             ApiCode::Denied,
             format!("no rule opens the cluster {name:?}"),
@@ -138,10 +207,14 @@ pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
     })
 }
 
+pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
+    find(name).map(Handle::Memory)
+}
+
 pub(super) fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {
     operations
         .iter()
-        .map(|(cluster, operation)| run(&fleet_open(cluster)?.0, operation))
+        .map(|(cluster, operation)| run(&find(cluster)?, operation))
         .collect()
 }
 

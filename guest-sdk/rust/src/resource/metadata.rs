@@ -117,6 +117,17 @@ impl Metadata {
         self
     }
 
+    /// Adds `owner` to the owners of the object, unless it is one. The object is deleted after its last owner.
+    pub fn set_owner(&mut self, owner: OwnerReference) {
+        if self
+            .owner_references
+            .iter()
+            .all(|there| there.uid != owner.uid)
+        {
+            self.owner_references.push(owner);
+        }
+    }
+
     /// Makes `owner` the controller of the object and keeps its other owners. The object is deleted after `owner`, and an event on
     /// the object enqueues `owner`.
     ///
@@ -149,6 +160,12 @@ impl Metadata {
         self.owner_references
             .iter()
             .find(|owner| owner.controller == Some(true))
+    }
+
+    /// Whether the object has this finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|each| each == finalizer)
     }
 
     /// Whether the object is being deleted.

@@ -1,7 +1,7 @@
 //! Objects of a kind that has no type. Entry point: [`Object`].
 
 use super::metadata::already_owned;
-use super::{Identity, OwnerReference, Resource, decode};
+use super::{Identity, OwnerReference, Resource, decode, encode};
 use crate::error::ApiError;
 use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,19 @@ impl Object {
             metadata["namespace"] = json!(namespace);
         }
         Self(json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata}))
+    }
+
+    /// Any object without its type.
+    ///
+    /// # Errors
+    /// [`ApiError`] when it cannot be written as JSON.
+    pub fn of<T: Resource>(object: &T) -> Result<Self, ApiError> {
+        decode(&object.kind(), &encode(object)?)
+    }
+
+    /// Kind, namespace and name, for people.
+    pub(crate) fn named(&self) -> String {
+        format!("{} {}", self.kind().kind, self.key())
     }
 
     /// The value at a JSON pointer: `/spec/replicas`.
@@ -46,6 +59,58 @@ impl Object {
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.0["metadata"]["annotations"][key].as_str()
+    }
+
+    /// Adds `owner` to the owners of the object, unless it is one. The object is deleted after its last owner.
+    ///
+    /// # Errors
+    /// [`ApiError`] `invalid` when it has no metadata.
+    pub fn set_owner(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
+        if self.is_owned_by(&json!(owner.uid)) {
+            return Ok(());
+        }
+        let metadata = self.0["metadata"]
+            .as_object_mut()
+            .ok_or_else(|| ApiError::new(ApiCode::Invalid, "the object has no metadata"))?;
+        let references = metadata.entry("ownerReferences").or_insert(Value::Null);
+        match references {
+            Value::Array(references) => references.push(json!(owner)),
+            _ => *references = json!([owner]),
+        }
+        Ok(())
+    }
+
+    /// The owner that manages the object.
+    #[must_use]
+    pub fn controller(&self) -> Option<OwnerReference> {
+        let mut references = self.0["metadata"]["ownerReferences"].as_array()?.iter();
+        let found = references.find(|reference| reference["controller"] == true)?;
+        OwnerReference::deserialize(found).ok()
+    }
+
+    pub(crate) fn is_owned_by(&self, uid: &Value) -> bool {
+        let references = self.0["metadata"]["ownerReferences"].as_array();
+        references
+            .into_iter()
+            .flatten()
+            .any(|reference| &reference["uid"] == uid)
+    }
+
+    /// The finalizers that must be removed before the object is deleted.
+    #[must_use]
+    pub fn finalizers(&self) -> Vec<&str> {
+        let finalizers = self.0["metadata"]["finalizers"].as_array();
+        finalizers
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
+    /// Whether the object has this finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers().contains(&finalizer)
     }
 
     /// Makes `owner` the controller of the object, as [`super::Metadata::set_controller`].

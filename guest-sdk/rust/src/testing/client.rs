@@ -5,6 +5,7 @@ use super::Verb;
 use super::cluster::TestCluster;
 use super::select::{fields_match, labels_match, labels_of};
 use super::store::{Part, Store, invalid, key_of};
+use crate::dependents::OWNER;
 use crate::error::ApiError;
 use crate::types::{
     ApplyOptions, DeleteOptions, Event, GetOptions, GroupVersionKind, ListOptions, ListPage,
@@ -54,14 +55,18 @@ impl TestCluster {
         options: &ListOptions,
     ) -> Result<ListPage, ApiError> {
         self.call(Verb::List, |store| {
-            if options.index.is_some() {
-                return Err(invalid(
-                    "a test cluster has no indexes: list by label, or test with a real cluster",
-                ));
-            }
+            let owned = match &options.index {
+                None => None,
+                Some((name, uid)) if name == OWNER => Some(format!("{OWNER}={uid}")),
+                Some(_) => {
+                    return Err(invalid(
+                        "a test cluster has no indexes: list by label, or test with a real cluster",
+                    ));
+                }
+            };
             let (namespace, labels) = (
                 options.namespace.as_deref(),
-                options.label_selector.as_deref(),
+                owned.as_deref().or(options.label_selector.as_deref()),
             );
             let selected = select(
                 store,

@@ -4,7 +4,7 @@ use super::Verb;
 use super::fleet::TestFleet;
 use super::store::Store;
 use crate::cluster::Cluster;
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, Result, settled};
 use crate::raw::Handle;
 use crate::resource::{Object, Resource, Typed, encode};
 use crate::types::{Action, Event, GroupVersionKind, ObjectKey, Request};
@@ -68,7 +68,8 @@ impl TestCluster {
             cluster: self.name.to_string(),
             key: key.clone(),
         };
-        self.fleet.enter(|| G::reconcile(&request, &self.client()))
+        self.fleet
+            .enter(|| settled(G::reconcile(&request, &self.client())))
     }
 
     /// Calls the guest's `reconcile` and returns the number of its writes in this cluster. A second call should return 0.
@@ -97,7 +98,7 @@ impl TestCluster {
     /// reads its config or opens clusters.
     #[must_use]
     pub fn client(&self) -> Cluster {
-        Cluster::from_handle(Handle(self.clone()))
+        Cluster::from_handle(Handle::Memory(self.clone()))
     }
 
     /// Stores an object as another writer would: creates or replaces it.

@@ -6,6 +6,7 @@ use crate::http::fence::{Fence, Pass};
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
 use crate::outcome::Blame;
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +22,7 @@ pub struct Caller {
     pub tenant: TenantName,
     /// The controller; `None` for code outside controllers.
     pub controller: Option<ControllerName>,
-    /// The field manager of applied fields: `windlass:<tenant>/<reconciler>`.
+    /// The field manager of applied fields: `windlass:<tenant>/<reconciler>`, or `windlass:<namespace>/<name>` of an object's reconciler.
     pub(crate) field_manager: Arc<str>,
     /// The indexes that the caller declared.
     pub(crate) indexes: Arc<DeclaredIndexes>,
@@ -54,7 +55,7 @@ impl Caller {
     /// A caller of a tenant's controller.
     #[must_use]
     pub fn new(tenant: TenantName, controller: ControllerName) -> Self {
-        let field_manager = format!("windlass:{tenant}/{controller}").into();
+        let field_manager = field_manager(&tenant, &controller).into();
         Self {
             tenant,
             controller: Some(controller),
@@ -82,6 +83,28 @@ impl Caller {
     pub(crate) fn index(&self, kind: &GroupVersionKind, name: &str) -> Option<&Arc<DeclaredIndex>> {
         self.indexes.get(&(kind.clone(), name.to_owned()))
     }
+}
+
+/// Longest name of a field manager that API servers allow, in bytes.
+const LONGEST_MANAGER: usize = 128;
+
+/// The field manager of a controller. A longer one than API servers allow ends with a digest of the whole in place of what is cut off.
+fn field_manager(tenant: &TenantName, controller: &ControllerName) -> String {
+    let mut name = match controller.is_namespaced() {
+        true => format!("windlass:{controller}"),
+        false => format!("windlass:{tenant}/{controller}"),
+    };
+    if name.len() > LONGEST_MANAGER {
+        let digest = Sha256::digest(&name);
+        let digest: String = digest[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        // Names are ASCII.
+        name.truncate(LONGEST_MANAGER - 1 - digest.len());
+        name.extend(["-", &digest]);
+    }
+    name
 }
 
 /// The calls of one run: their deadline, their cancellation, and the writes that the run must wait for.
@@ -199,4 +222,29 @@ impl CallScope {
 
 pub(crate) fn cancelled() -> ApiError {
     ApiError::host(ApiCode::Cancelled, "this call is ending: return now")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tenant: &str, controller: &str) -> String {
+        let (tenant, controller) = (TenantName::new(tenant), ControllerName::new(controller));
+        field_manager(&tenant.unwrap(), &controller.unwrap())
+    }
+
+    #[test]
+    fn a_field_manager_is_no_longer_than_servers_allow_and_tells_reconcilers_apart() {
+        assert_eq!(of("team-a", "hello"), "windlass:team-a/hello");
+        assert_eq!(of("team-a", "apps/hello"), "windlass:apps/hello");
+        let longest = of(&"t".repeat(50), &"r".repeat(63));
+        assert_eq!(
+            longest,
+            format!("windlass:{}/{}", "t".repeat(50), "r".repeat(63))
+        );
+        let long = |end: &str| of("a", &format!("apps/{}{end}", "n".repeat(200)));
+        assert_eq!(long("").len(), LONGEST_MANAGER);
+        assert!(long("").starts_with("windlass:apps/nnn"), "{}", long(""));
+        assert_ne!(long("1"), long("2"));
+    }
 }

@@ -7,6 +7,7 @@ mod applied;
 mod cache_effect;
 mod charged;
 mod list;
+mod pod;
 mod read;
 mod target;
 mod typed;
@@ -24,13 +25,14 @@ use crate::http::fence::Fence;
 use crate::http::transport::{AnswerAccount, Owner};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
+use crate::pairs::Pairs;
 use crate::pause::collected;
 use crate::request::ObjectKey;
 use futures::StreamExt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use target::WAIT;
 
+pub use pod::{PodAnswer, PodCall};
 pub use typed::TypedClient;
 
 pub(super) use target::check_reference;
@@ -192,7 +194,7 @@ impl Client {
     }
 
     /// What rules match of its cluster, which has these labels.
-    fn facts<'a>(&'a self, labels: &'a BTreeMap<String, String>) -> ClusterFacts<'a> {
+    fn facts<'a>(&'a self, labels: &'a Pairs) -> ClusterFacts<'a> {
         self.cluster.facts(labels, self.own)
     }
 

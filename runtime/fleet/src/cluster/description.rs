@@ -5,14 +5,14 @@
 use super::{Cluster, RefusedClaims};
 use crate::grant::ClusterFacts;
 use crate::name::ClusterName;
-use std::collections::BTreeMap;
+use crate::pairs::Pairs;
 use std::sync::Arc;
 
 /// What a provider says of a cluster, beside how it is reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Description {
-    pub(crate) labels: Arc<BTreeMap<String, String>>,
-    pub(crate) properties: Arc<BTreeMap<String, String>>,
+    pub(crate) labels: Pairs,
+    pub(crate) properties: Pairs,
     pub(crate) alias: Option<ClusterName>,
     pub(crate) refused_claims: Arc<RefusedClaims>,
 }
@@ -20,13 +20,13 @@ pub(crate) struct Description {
 impl Cluster {
     /// Its labels, from its provider, as they are now.
     #[must_use]
-    pub fn labels(&self) -> Arc<BTreeMap<String, String>> {
+    pub fn labels(&self) -> Pairs {
         self.description.load().labels.clone()
     }
 
     /// Its properties, from its provider, as they are now.
     #[must_use]
-    pub fn properties(&self) -> Arc<BTreeMap<String, String>> {
+    pub fn properties(&self) -> Pairs {
         self.description.load().properties.clone()
     }
 
@@ -50,14 +50,12 @@ impl Cluster {
     }
 
     /// What rules match of it. `labels` are [`Self::labels`].
-    pub(crate) fn facts<'a>(
-        &'a self,
-        labels: &'a BTreeMap<String, String>,
-        own: bool,
-    ) -> ClusterFacts<'a> {
+    #[must_use]
+    pub fn facts<'a>(&'a self, labels: &'a Pairs, own: bool) -> ClusterFacts<'a> {
         ClusterFacts {
             name: &self.name,
             labels,
+            provider: self.provider(),
             own,
         }
     }

@@ -112,7 +112,7 @@ impl Recorder {
         self.enqueue(client, event, client.owner(), None);
     }
 
-    /// As [`Recorder::record`], for an event of the program itself, reported by `process`. Its object is not looked up. With a tenant, it
+    /// As [`Recorder::record`], for an event of the program itself, reported by `process`. Its object is looked for in caches only. With a tenant, it
     /// counts as one of the tenant's.
     pub(crate) fn record_own(
         &self,
@@ -359,7 +359,11 @@ async fn publish(
     }
     let made = async {
         let uid = match recorded.process {
-            Some(_) => String::new(),
+            // It may be a document of a file, which no server knows.
+            Some(_) => {
+                let held = client.held(&event.kind, &event.key);
+                held.map_or_else(String::new, |object| object.uid().into_owned())
+            }
             None => uid(client, event).await?,
         };
         let name = name_of(&event.key.name, salt);

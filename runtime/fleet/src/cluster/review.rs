@@ -1,6 +1,7 @@
-//! What a server says of itself and of its caller's rights. Entry point: [`Cluster::review`].
+//! What a server says of itself and of users' rights. Entry point: [`Cluster::review`].
 //!
-//! These calls need no grant: they change nothing, read no object, and every user of a server may make them. They wait for no cache.
+//! These calls need no grant: they change nothing, and read no object. Every user of a server may ask about itself; questions about others
+//! need a right of the cluster's credentials. They wait for no cache.
 
 use super::{Cluster, Scope};
 use crate::api::{ApiCode, ApiError, Json};
@@ -11,7 +12,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A question about the caller's own rights, by the kind that asks it.
+/// A question about a user, by the kind that asks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Review {
     /// `SelfSubjectAccessReview`: whether one call is allowed.
@@ -20,13 +21,17 @@ pub enum Review {
     Rules,
     /// `SelfSubjectReview`: the caller's user.
     User,
+    /// `TokenReview`: the user of a token.
+    Token,
+    /// `SubjectAccessReview`: whether a user may make one call.
+    AccessOfUser,
 }
 
 impl Review {
     fn group(self) -> &'static str {
         match self {
-            Self::Access | Self::Rules => "authorization.k8s.io",
-            Self::User => "authentication.k8s.io",
+            Self::Access | Self::Rules | Self::AccessOfUser => "authorization.k8s.io",
+            Self::User | Self::Token => "authentication.k8s.io",
         }
     }
 
@@ -35,6 +40,8 @@ impl Review {
             Self::Access => "SelfSubjectAccessReview",
             Self::Rules => "SelfSubjectRulesReview",
             Self::User => "SelfSubjectReview",
+            Self::Token => "TokenReview",
+            Self::AccessOfUser => "SubjectAccessReview",
         }
     }
 
@@ -102,7 +109,7 @@ impl Cluster {
         Ok(version.git_version)
     }
 
-    /// Asks the server a question about the rights of the cluster's credentials, or of a user whom they impersonate, and returns the
+    /// Asks the server a question as the user of the cluster's credentials, or as a user whom they impersonate, and returns the
     /// `status` of its answer. `spec` is the question. Nothing is written. Waits for a connection.
     ///
     /// # Errors

@@ -14,13 +14,34 @@ pub struct Denied {
     name: Option<String>,
     cluster: String,
     own: bool,
-    ceiling: bool,
+    by: By,
+}
+
+/// What does not allow a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// No rule of the reconciler grants it.
+    Rules,
+    /// No rule of the tenant allows it.
+    Ceiling,
+    /// The tenant's clusters do not include that cluster.
+    Bound,
 }
 
 impl std::error::Error for Denied {}
 
 impl Denied {
     pub(super) fn new(access: &Access<'_>, ceiling: bool) -> Self {
+        let by = if ceiling { By::Ceiling } else { By::Rules };
+        Self::because(access, by)
+    }
+
+    /// A call in a cluster that the tenant may not work in.
+    pub(super) fn outside(access: &Access<'_>) -> Self {
+        Self::because(access, By::Bound)
+    }
+
+    fn because(access: &Access<'_>, by: By) -> Self {
         let resource = match access.subresource {
             Some(subresource) => format!("{}/{subresource}", access.resource),
             None => access.resource.to_owned(),
@@ -33,7 +54,7 @@ impl Denied {
             name: access.name.map(str::to_owned),
             cluster: access.cluster.name.to_string(),
             own: access.cluster.own,
-            ceiling,
+            by,
         }
     }
 
@@ -50,10 +71,10 @@ impl Denied {
     #[must_use]
     pub fn reason(&self) -> String {
         let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
-        let rules = if self.ceiling {
-            "the tenant's rules do not allow"
-        } else {
-            "no rule grants"
+        let rules = match self.by {
+            By::Rules => "no rule grants",
+            By::Ceiling => "the tenant's rules do not allow",
+            By::Bound => "the tenant's clusters do not include this one, which denies",
         };
         let mut reason = format!("{rules} {} on {}", verbs.join(" and "), self.resource);
         if !self.group.is_empty() {
@@ -105,6 +126,13 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.by == By::Bound {
+            let reason = self.reason();
+            return write!(
+                f,
+                "{reason}; add the cluster to spec.clusters of the Tenant"
+            );
+        }
         let rule = self.missing_rule_yaml();
         write!(
             f,

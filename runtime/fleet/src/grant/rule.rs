@@ -2,9 +2,9 @@
 
 use super::{Access, BINDING_LABELS, ClusterFacts, Verb};
 use crate::name::{ClusterName, NamePattern};
+use crate::pairs::Pairs;
 use crate::selector::{LabelSelector, LabelSet};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A rule of a grant: RBAC's rule, times namespaces, times clusters. An empty list names nothing, except `resource_names`.
@@ -38,7 +38,7 @@ pub struct ClusterRule {
 }
 
 /// The labels of a cluster by which rights may be granted.
-struct Granting<'a>(&'a BTreeMap<String, String>);
+pub(super) struct Granting<'a>(pub(super) &'a Pairs);
 
 impl LabelSet for Granting<'_> {
     fn label(&self, key: &str) -> Option<Cow<'_, str>> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::name::NamePattern;
+use crate::pairs::Pairs;
 use crate::selector::LabelSelector;
 
 fn list(entries: &str) -> Vec<Arc<str>> {
@@ -25,14 +26,14 @@ fn rule(text: &str) -> Rule {
 
 struct World {
     name: ClusterName,
-    labels: BTreeMap<String, String>,
+    labels: Pairs,
 }
 
 impl World {
     fn new(name: &str) -> Self {
         Self {
             name: ClusterName::new(name).unwrap(),
-            labels: [("env".to_owned(), "prod".to_owned())].into(),
+            labels: Pairs::default().with("env", "prod"),
         }
     }
 
@@ -40,6 +41,7 @@ impl World {
         ClusterFacts {
             name: &self.name,
             labels: &self.labels,
+            provider: Some("fleet"),
             own,
         }
     }
@@ -649,4 +651,55 @@ fn of_two_names_that_calls_are_made_in_the_later_one_counts() {
     assert_eq!(name(&Grant::all().and(&named("b"))), name(&named("b")));
     // Without a name calls may do what the manager may.
     assert_eq!(name(&named("a").and(&Grant::all())), name(&named("a")));
+}
+
+#[test]
+fn a_bound_on_clusters_holds_for_the_own_one_and_for_others_whatever_rules_grant() {
+    let everything = rule("* * * *");
+    let others = Rule {
+        clusters: Some(ClusterRule {
+            local: true,
+            names: vec![NamePattern::any()],
+            selector: None,
+        }),
+        ..everything.clone()
+    };
+    let grant = Grant::new([everything, others]);
+    let (prod, dev, local) = (World::new("prod-eu"), World::new("dev"), World::new(""));
+    let bound = |bound: ClusterBound| grant.within_clusters(bound);
+    let reached = |grant: &Grant| {
+        [&prod, &dev, &local].map(|world| {
+            let own = grant.check(&world.access(Verb::Get)).is_ok();
+            assert_eq!(own, grant.reaches(&world.facts(false)), "{}", world.name);
+            own
+        })
+    };
+    let none = bound(ClusterBound::default());
+    assert_eq!(reached(&none), [false, false, false]);
+    assert!(!none.reaches_other_clusters() && !none.reaches_by_name(&prod.name));
+    let named = bound(ClusterBound {
+        names: vec![NamePattern::new("prod-*")],
+        ..ClusterBound::default()
+    });
+    assert_eq!(reached(&named), [true, false, false]);
+    assert!(named.reaches_by_name(&prod.name) && !named.reaches_by_name(&dev.name));
+    let denied = named.check(&dev.access(Verb::Get)).unwrap_err().to_string();
+    assert!(denied.contains("spec.clusters of the Tenant"), "{denied}");
+    let provided = |provider: &str| ClusterBound {
+        local: true,
+        providers: vec![provider.into()],
+        ..ClusterBound::default()
+    };
+    assert_eq!(reached(&bound(provided("fleet"))), [true, true, true]);
+    assert_eq!(reached(&bound(provided("other"))), [false, false, true]);
+    // Whether a cluster of a name exists is not told where labels or providers decide.
+    assert!(!bound(provided("fleet")).reaches_by_name(&prod.name));
+    let labelled = bound(ClusterBound {
+        selector: Some("env=dev".parse().unwrap()),
+        ..ClusterBound::default()
+    });
+    assert_eq!(reached(&labelled), [false, false, false]);
+    // A new bound holds for what serves under the one before.
+    assert_eq!(reached(&grant.and(&named)), [true, false, false]);
+    assert_eq!(named.and(&named), named);
 }

@@ -58,7 +58,7 @@ pub(crate) use registry::Transports;
 use crate::grant::Identity;
 use crate::name::TenantName;
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderName, HeaderValue, Method};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +79,8 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     /// Content type and body.
     pub(crate) body: Option<(&'static str, Bytes)>,
+    /// A header beside the usual ones.
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
     /// The user that the call impersonates; `None`: none beside the credentials' own user.
     pub(crate) identity: Option<Identity>,
     /// `None`: the host's own call, which takes a slot of the host.
@@ -97,6 +99,7 @@ impl Call {
             path,
             accept,
             body: None,
+            header: None,
             identity: None,
             owner: None,
             charge: None,

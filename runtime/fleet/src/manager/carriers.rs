@@ -60,6 +60,7 @@ impl Carriers {
         let parts = Parts {
             metrics: self.metrics.cluster(&name, &config.host()),
             name,
+            provider: None,
             scope: Scope::Whole,
             carrier: None,
             config: config.clone(),

@@ -33,6 +33,8 @@ pub struct ControllerStatus {
     pub failed_by: FailedBy,
     /// The latest error, as long as the last run of any key failed.
     pub last_error: Option<String>,
+    /// The party at fault in it: `guest`, `host` or `api`.
+    pub last_blame: Option<&'static str>,
     /// Clusters it is attached to.
     pub clusters: usize,
     /// Why watches of it do not run, a line for each with its cluster.
@@ -47,7 +49,8 @@ impl ControllerStatus {
     ) -> Self {
         let controller = registration.controller();
         let id = registration.id;
-        let (counts, last_error) = queue.read(|queue| (queue.counts(id), queue.last_error(id)));
+        let (counts, last_error, last_blame) =
+            queue.read(|queue| (queue.counts(id), queue.last_error(id), queue.last_blame(id)));
         let mut problems = watches.problems(id);
         problems.truncate(MAX_PROBLEMS);
         Self {
@@ -62,6 +65,7 @@ impl ControllerStatus {
             attempts: registration.metrics.counts(),
             failed_by: registration.metrics.failed_by(),
             last_error: last_error.map(|message| message.to_string()),
+            last_blame: last_blame.map(|blame| blame.as_str()),
             clusters: watches.clusters(id),
             problems,
         }

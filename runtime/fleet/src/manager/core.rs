@@ -89,7 +89,6 @@ impl Core {
             options.concurrency.kinds,
         ));
         let watches = Arc::new(Watches::new(
-            host.clone(),
             fleet.clone(),
             queue.clone(),
             registrations.clone(),

@@ -435,6 +435,7 @@ impl Engagements {
         let is_part = !spec.scope.is_whole();
         let parts = Parts {
             name: spec.name.clone(),
+            provider: (!spec.name.is_local()).then(|| provider.into()),
             scope: spec.scope.clone(),
             carrier: is_part.then(|| self.carriers.get(provider, &spec.config)),
             config: spec.config.clone(),

@@ -9,7 +9,7 @@ use super::idle::{Idle, idle};
 use super::keys::{self, KeyFilter, KeyPage, KeyStatus};
 use super::options::Concurrency;
 use super::providers::ProviderStatus;
-use crate::cluster::{AnswerUse, CacheOptions, ClusterStatus, Fleet, SocketUse};
+use crate::cluster::{AnswerUse, CacheOptions, Client, Cluster, ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
 use crate::metrics::{AttemptCounts, MetricLimits};
@@ -156,6 +156,14 @@ impl ManagerHandle {
     #[must_use]
     pub fn election(&self) -> Option<ElectionStatus> {
         self.core.leadership.status()
+    }
+
+    /// A client for this program's own writes in a cluster, with all rights, if this process leads or there is no election. Once it does not
+    /// lead any more, its writes are refused.
+    #[must_use]
+    pub fn leading_client(&self, cluster: &Arc<Cluster>) -> Option<Client> {
+        let fence = self.core.leadership.leading_fence()?;
+        Some(cluster.fenced_client(fence))
     }
 
     /// Every engaged cluster, sorted by name.

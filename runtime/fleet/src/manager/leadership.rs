@@ -46,6 +46,15 @@ impl Leadership {
         Some(election.fence().clone())
     }
 
+    /// The fence of this process, if it leads; `Some(None)`: there is no election.
+    pub(super) fn leading_fence(&self) -> Option<Option<Arc<Fence>>> {
+        let Some(election) = &self.election else {
+            return Some(None);
+        };
+        let leads = *election.phase().borrow() == Phase::Leader;
+        leads.then(|| Some(election.fence().clone()))
+    }
+
     /// Whether a controller's keys wait for this process to lead.
     pub(super) fn holds(&self, controller: &Controller) -> bool {
         let leads = |election: &Arc<Election>| *election.phase().borrow() == Phase::Leader;

@@ -6,7 +6,7 @@
 //! * `startup`, `active`: the state of one watch, which its task changes. `startup` is a part of `active`, and refers to others.
 //! * `running`: the table of watches, and questions about them.
 //! * `links`: the references that the tasks of a watch hold.
-//! * `stores`, `enqueue`, `task`: the work of a watch.
+//! * `stores`, `enqueue`, `task`: the work of a watch; `work`: starts and ends the task.
 //!
 //! Methods that attach are called while the clusters are frozen (see [`Engagements`](super::engagements::Engagements)), so that the
 //! table holds no cluster that has left.
@@ -20,23 +20,21 @@ mod startup;
 mod stores;
 mod task;
 mod visibility;
+mod work;
 
 pub(super) use running::RunningWatches;
 
 use super::registrations::{Registration, Registrations};
 use super::shared_queue::SharedQueue;
 use crate::cluster::{Cluster, Fleet};
+use crate::source::WatchTask as _;
 use active::ActiveWatch;
-use links::WatchLinks;
 use plan::WatchPlan;
 use startup::Startup;
 use std::sync::Arc;
-use task::Task;
-use tokio::runtime::Handle;
 
 /// Starts and ends the watches of controllers.
 pub(super) struct Watches {
-    host: Handle,
     fleet: Fleet,
     registrations: Arc<Registrations>,
     running: Arc<RunningWatches>,
@@ -44,7 +42,6 @@ pub(super) struct Watches {
 
 impl Watches {
     pub(super) fn new(
-        host: Handle,
         fleet: Fleet,
         queue: Arc<SharedQueue>,
         registrations: Arc<Registrations>,
@@ -52,7 +49,6 @@ impl Watches {
     ) -> Self {
         let running = RunningWatches::new(queue, registrations.clone(), has_provider);
         Self {
-            host,
             fleet,
             registrations,
             running: Arc::new(running),
@@ -133,7 +129,7 @@ impl Watches {
             watches.push(match before.iter().position(|watch| watch.plan == plan) {
                 Some(at) => {
                     let kept = before.swap_remove(at);
-                    kept.replaced.notify_one();
+                    kept.controller_replaced();
                     kept
                 }
                 None => self.start(registration, cluster, plan, &before),
@@ -158,27 +154,15 @@ impl Watches {
         for replaced in before {
             startup.replace(replaced, &plan);
         }
-        let token = cluster.token().child_token();
         let watch = Arc::new(ActiveWatch::new(
             cluster.clone(),
-            plan.clone(),
+            plan,
             startup,
-            token.clone(),
+            registration.clone(),
+            Arc::downgrade(&self.running),
+            self.fleet.clone(),
         ));
-        let task = Task {
-            links: WatchLinks {
-                running: Arc::downgrade(&self.running),
-                registration: registration.clone(),
-                watch: Arc::downgrade(&watch),
-                cluster: cluster.clone(),
-                plan,
-            },
-            host: self.host.clone(),
-            fleet: self.fleet.clone(),
-            replaced: watch.replaced.clone(),
-            token: token.clone(),
-        };
-        crate::task::spawn(cluster.tasks(), &self.host, token, task.run());
+        watch.clone().wake();
         watch
     }
 }

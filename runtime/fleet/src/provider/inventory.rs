@@ -52,6 +52,11 @@ pub(crate) trait Inventory: Send + Sync + 'static {
     /// Called at the start of each round, before clusters are engaged. Default: nothing.
     fn prepare(&self, _watches: &Watches) {}
 
+    /// What the provider reports beside what objects cannot be used for, once every list is in. Default: nothing.
+    fn problem(&self, _watches: &Watches) -> Option<Problem> {
+        None
+    }
+
     /// The objects of [`Watches::related`] that concern a cluster, by the key of the cluster's object. Called in each round, in the order
     /// of the watches; default: none.
     fn related(&self, _watches: &[HubWatch]) -> Related {
@@ -157,10 +162,7 @@ fn bounded(mut spec: ClusterSpec) -> (ClusterSpec, Option<String>) {
         if count <= MOST_LABELS {
             continue;
         }
-        let texts = Arc::make_mut(texts);
-        while texts.len() > MOST_LABELS {
-            texts.pop_last();
-        }
+        *texts = texts.first(MOST_LABELS);
         problem = Some(format!(
             "it has {count} {what}, and its cluster gets the first {MOST_LABELS} by name: remove some"
         ));
@@ -252,6 +254,7 @@ impl<I: Inventory> HubProvider<I> {
             let view = View::of(&self.inventory, watches, clusters.keys());
             goes_on = clusters.bring_in_line(&self.inventory, view, engage);
             if listed && goes_on {
+                problems.extend(self.inventory.problem(watches));
                 engage.listed();
             }
         }

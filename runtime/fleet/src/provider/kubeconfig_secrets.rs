@@ -35,6 +35,8 @@ pub struct KubeconfigSecretsOptions {
     pub context: Option<String>,
     /// What the kubeconfigs may do. Default: [`KubeconfigPolicy::object`].
     pub policy: KubeconfigPolicy,
+    /// Only the Secret of this name, in each of the namespaces, and the name of its cluster. Default: all Secrets.
+    pub only: Option<(String, ClusterName)>,
     /// What happens to a cluster whose Secret names another server. Default: [`ServerChange::Keep`].
     pub on_server_change: ServerChange,
 }
@@ -48,6 +50,7 @@ impl Default for KubeconfigSecretsOptions {
             key: HubSource::SECRET_KEY.to_owned(),
             context: None,
             policy: KubeconfigPolicy::object(),
+            only: None,
             on_server_change: ServerChange::default(),
         }
     }
@@ -96,6 +99,9 @@ struct Secrets {
 
 impl Secrets {
     fn name(&self, key: &ObjectKey) -> Result<ClusterName, NameError> {
+        if let Some((_, name)) = &self.options.only {
+            return Ok(name.clone());
+        }
         if self.options.namespaces.len() == 1 {
             ClusterName::new(&key.name)
         } else {
@@ -109,12 +115,25 @@ impl Inventory for Secrets {
         let selection = WatchSelection {
             namespaces: self.options.namespaces.clone(),
             label_selector: self.options.label_selector.clone(),
-            name: None,
+            name: self.options.only.as_ref().map(|(name, _)| name.clone()),
         };
         Watches {
             clusters: hub.watch(secret::kind(), selection),
             related: Vec::new(),
         }
+    }
+
+    fn problem(&self, watches: &Watches) -> Option<Problem> {
+        let (name, _) = self.options.only.as_ref()?;
+        if !watches.clusters.objects().is_empty() {
+            return None;
+        }
+        let namespaces: Vec<&str> = self.options.namespaces.iter().map(String::as_str).collect();
+        Some(Problem {
+            subject: format!("Secret {}/{name}", namespaces.join(",")),
+            message: "there is no such Secret: create it with the kubeconfig of the cluster"
+                .to_owned(),
+        })
     }
 
     fn desired(&self, object: &HubObject, _related: &[HubObject]) -> Desired {

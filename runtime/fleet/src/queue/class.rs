@@ -9,6 +9,7 @@ use super::options::{ClusterMode, QueueOptions, TenantOptions};
 use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, TenantClusterId, TenantId};
 use super::slow::TenantGates;
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::outcome::Blame;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -316,6 +317,8 @@ pub(super) struct Controller {
     pub(super) failures: usize,
     /// The text of the failure that was kept last: many keys fail alike and share it.
     pub(super) last_message: Option<Arc<str>>,
+    /// The party at fault in that failure.
+    pub(super) last_blame: Option<Blame>,
 }
 
 /// One controller's keys of one cluster.

@@ -182,6 +182,7 @@ impl Classes {
             totals: Totals::default(),
             failures: 0,
             last_message: None,
+            last_blame: None,
             refused: false,
         });
         self.controllers[index].id

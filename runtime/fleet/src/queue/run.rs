@@ -299,6 +299,7 @@ impl Queue {
         }
         let kept = LastFailure::of(failure, controller.last_message.take());
         controller.last_message = Some(kept.message.clone());
+        controller.last_blame = Some(kept.blame);
         self.failures.insert(run.token.key, kept);
     }
 

@@ -256,6 +256,13 @@ impl Queue {
         of.last_message.clone().filter(|_| of.failures > 0)
     }
 
+    /// The party at fault in that run.
+    #[must_use]
+    pub fn last_blame(&self, controller: ControllerId) -> Option<Blame> {
+        let of = self.controller(controller)?;
+        of.last_blame.filter(|_| of.failures > 0)
+    }
+
     /// How many keys of a controller are in which state; all zero once it has been removed.
     #[must_use]
     pub fn counts(&self, controller: ControllerId) -> Counts {

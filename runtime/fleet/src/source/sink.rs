@@ -16,7 +16,7 @@ use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// Most clusters that a mapper's watch remembers to have made requests for.
@@ -34,8 +34,16 @@ pub(crate) trait ControllerQueue: Send + Sync {
     fn count_lost_deletion(&self);
 }
 
+/// The task of a watch. A watch at rest has none.
+pub(crate) trait WatchTask: Send + Sync {
+    /// Has the task look for work, and starts it if there is none. Takes no lock of a store or of the queue.
+    fn wake(self: Arc<Self>);
+}
+
 /// One watch of one controller in one cluster.
 pub(crate) struct SourceSink {
+    /// Of the watch that it is a sink of.
+    pub(crate) task: Weak<dyn WatchTask>,
     pub(crate) cluster: Arc<Cluster>,
     /// For mappers.
     pub(crate) fleet: Fleet,
@@ -71,6 +79,10 @@ impl Sink for SourceSink {
         }
     }
 
+    fn progressed(&self) {
+        self.wake_task();
+    }
+
     fn part(&self) -> Option<Arc<str>> {
         let scope = self.cluster.scope();
         // A watch is only granted namespaces that its cluster has.
@@ -85,7 +97,25 @@ impl SourceSink {
     /// Handles a change in its shown form.
     fn shown(&self, change: &Change) {
         if !self.handle(change, None) {
-            self.rescan.ask(Cause::List);
+            self.enqueue_all(Cause::List);
+        }
+    }
+
+    /// Enqueues every object of its store again, as soon as there is room.
+    pub(crate) fn enqueue_all(&self, cause: Cause) {
+        self.rescan.ask(cause);
+        self.wake_task();
+    }
+
+    /// Has the watch's task look for what this sink owes.
+    pub(crate) fn wake(&self) {
+        self.rescan.wake();
+        self.wake_task();
+    }
+
+    fn wake_task(&self) {
+        if let Some(task) = self.task.upgrade() {
+            task.wake();
         }
     }
 
@@ -195,7 +225,7 @@ impl SourceSink {
             self.note_target(&request.cluster);
         }
         if !self.queue.enqueue(&request, add) && !self.refused(request, add, |_| exists) {
-            self.rescan.ask(Cause::List);
+            self.enqueue_all(Cause::List);
         }
     }
 
@@ -214,7 +244,7 @@ impl SourceSink {
         other.settled.notify_waiters();
         if !missed.is_empty() {
             self.missed.lock().inherit(missed);
-            self.rescan.wake();
+            self.wake();
         }
     }
 
@@ -238,7 +268,7 @@ impl SourceSink {
             return false;
         }
         self.missed.lock().add(request, add);
-        self.rescan.wake();
+        self.wake();
         true
     }
 

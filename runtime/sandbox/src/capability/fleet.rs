@@ -8,7 +8,6 @@ use crate::instance::call::{Call, FleetView, Purpose};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
-use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::pause::Pauses;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
@@ -27,7 +26,7 @@ impl wit::Host for Call {
         let mut infos = Vec::new();
         let mut pauses = Pauses::begin();
         for cluster in view.fleet.clusters() {
-            if self.opens(&view.cluster, &cluster) && selector.matches(&*cluster.labels()) {
+            if self.opens(&view.cluster, &cluster) && selector.matches(&cluster.labels()) {
                 infos.push(budget.cluster(info(&cluster))?);
             }
             pauses.check().await;
@@ -87,11 +86,8 @@ impl Call {
 
     fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
         let own = Arc::ptr_eq(cluster, from);
-        self.guest.grant().reaches(&ClusterFacts {
-            name: cluster.name(),
-            labels: &cluster.labels(),
-            own,
-        })
+        let labels = cluster.labels();
+        self.guest.grant().reaches(&cluster.facts(&labels, own))
     }
 
     /// A client for a cluster by name. One that no rule opens is denied whether it exists or not, in the same words.
@@ -132,13 +128,10 @@ impl Call {
 }
 
 fn info(cluster: &Cluster) -> wit::ClusterInfo {
-    let pairs = |map: &std::collections::BTreeMap<String, String>| {
-        map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
     wit::ClusterInfo {
         name: cluster.name().to_string(),
-        labels: pairs(&cluster.labels()),
-        properties: pairs(&cluster.properties()),
+        labels: cluster.labels().to_map().into_iter().collect(),
+        properties: cluster.properties().to_map().into_iter().collect(),
         ready: cluster.is_usable(),
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Description, DescriptionError, WatchSpec};
 use crate::description::kinds::plural_of;
-use std::collections::BTreeMap;
 use windlass_fleet::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use windlass_fleet::source::WatchClusters;
 use windlass_fleet::{ClusterName, Grant, GroupVersionKind};
@@ -57,11 +56,18 @@ fn check(
     } else {
         any_cluster()
     };
-    let labels = BTreeMap::new();
+    let labels = windlass_fleet::Pairs::default();
     let cluster = ClusterFacts {
         name: &cluster_name,
         labels: &labels,
+        provider: None,
         own: true,
+    };
+    // A tenant's clusters are compared with those that there are: the watch begins in no other one.
+    let grant = if local {
+        grant
+    } else {
+        &grant.in_some_cluster()
     };
     let denied = WATCHING
         .iter()

@@ -1,63 +1,112 @@
 //! The addresses of the admin endpoints, which may change while the process runs. Entry points: [`bind`] and [`Served::follow`].
 
 use super::listener::Listener;
-use anyhow::{Context, Result};
+use crate::config::kinds::Authentication;
+use anyhow::{Context, Result, bail};
 use axum::Router;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Pause before a taken address is retried.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
-/// The wanted addresses of the admin endpoints.
+/// The wanted addresses of the admin endpoints, and how callers of the API prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// The address of all endpoints.
     pub(crate) admin: SocketAddr,
-    /// A second address with only the probes.
+    /// Another address with only the probes.
     pub(crate) probes: Option<SocketAddr>,
+    /// Another address with only the metrics.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// How callers prove who they are.
+    pub(crate) authentication: Authentication,
 }
 
-/// The sockets of both addresses.
+impl Addresses {
+    /// Refuses to serve a token of a file to other machines: it would cross the network in the clear, and it never expires.
+    fn check(&self) -> Result<(), String> {
+        let (address, file) = (self.admin, Authentication::TokenFile);
+        if self.authentication != file || address.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(format!(
+            "spec.admin.address: {address} is open to other machines, which cannot read the token file: use 127.0.0.1, with probeAddress and \
+             metricsAddress for others, or authentication: TokenReview"
+        ))
+    }
+}
+
+/// The endpoints that are served together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Endpoints {
+    All,
+    Probes,
+    Metrics,
+}
+
+impl Endpoints {
+    const EACH: [Self; 3] = [Self::All, Self::Probes, Self::Metrics];
+
+    fn wanted(self, addresses: &Addresses) -> Option<SocketAddr> {
+        match self {
+            Self::All => Some(addresses.admin),
+            Self::Probes => addresses.probes,
+            Self::Metrics => addresses.metrics,
+        }
+    }
+
+    /// The field that names the address.
+    fn field(self) -> &'static str {
+        match self {
+            Self::All => "spec.admin.address",
+            Self::Probes => "spec.admin.probeAddress",
+            Self::Metrics => "spec.admin.metricsAddress",
+        }
+    }
+
+    fn refusal(self, address: SocketAddr) -> String {
+        let flag = if self == Self::All { "--admin or " } else { "" };
+        let field = self.field();
+        format!(
+            "cannot serve at {address}: choose another address with {flag}the Manager's {field}"
+        )
+    }
+}
+
+/// The sockets of all addresses.
 pub(crate) struct Sockets {
     wanted: Addresses,
-    admin: TcpListener,
-    probes: Option<TcpListener>,
+    /// In the order of [`Endpoints::EACH`].
+    bound: [Option<TcpListener>; 3],
 }
 
-/// Binds both addresses. With `free_port`, uses a free port if the admin address is taken.
+/// Binds all addresses. With `free_port`, uses a free port if the admin address is taken.
 ///
 /// # Errors
-/// When an address is taken or belongs to another machine; the error names the field to change.
+/// When an address is taken or belongs to another machine, or the API may not be served there; the error names the field to change.
 pub(crate) fn bind(wanted: Addresses, free_port: bool) -> Result<Sockets> {
-    let admin = match listen(wanted.admin) {
-        Err(_) if free_port => {
-            let address = wanted.admin;
-            tracing::info!(%address, "the admin address is taken, a free port is used");
-            listen(SocketAddr::new(address.ip(), 0))
-        }
-        other => other,
-    };
-    let probes = wanted.probes.map(|address| {
-        let taken = listen(address);
-        taken.with_context(|| refusal(address, PROBES))
-    });
-    Ok(Sockets {
-        wanted,
-        admin: admin.with_context(|| refusal(wanted.admin, ADMIN))?,
-        probes: probes.transpose()?,
-    })
-}
-
-/// The fields that name the addresses.
-const ADMIN: &str = "spec.admin.address";
-const PROBES: &str = "spec.admin.probeAddress";
-
-fn refusal(address: SocketAddr, field: &str) -> String {
-    let flag = if field == ADMIN { "--admin or " } else { "" };
-    format!("cannot serve at {address}: choose another address with {flag}the Manager's {field}")
+    if let Err(refusal) = wanted.check() {
+        bail!(refusal);
+    }
+    let mut bound = [const { None }; 3];
+    for (endpoints, place) in Endpoints::EACH.into_iter().zip(&mut bound) {
+        let Some(address) = endpoints.wanted(&wanted) else {
+            continue;
+        };
+        let taken = match listen(address) {
+            Err(_) if free_port && endpoints == Endpoints::All => {
+                tracing::info!(%address, "the admin address is taken, a free port is used");
+                listen(SocketAddr::new(address.ip(), 0))
+            }
+            other => other,
+        };
+        *place = Some(taken.with_context(|| endpoints.refusal(address))?);
+    }
+    Ok(Sockets { wanted, bound })
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -72,44 +121,59 @@ struct Listening {
     listener: Listener,
 }
 
+/// Called before all endpoints are served at an address.
+pub(super) type Begins = Arc<dyn Fn(SocketAddr) + Send + Sync>;
+
 /// The endpoints at one address, or nothing.
 pub(super) struct Served {
-    field: &'static str,
+    endpoints: Endpoints,
     router: Router,
+    begins: Begins,
     listening: Option<Listening>,
 }
 
+/// The routers of all addresses.
+pub(super) struct Routers {
+    pub(super) all: Router,
+    pub(super) probes: Router,
+    pub(super) metrics: Router,
+}
+
 impl Served {
-    /// Serves all endpoints at one socket, and only the probes at the other.
-    pub(super) fn both(sockets: Sockets, all: Router, probes: Router) -> [Self; 2] {
-        let Sockets {
-            wanted,
-            admin,
-            probes: second,
-        } = sockets;
-        let serve = |field, router, socket: Option<(SocketAddr, TcpListener)>| {
+    /// Serves all endpoints, the probes and the metrics, each at its socket.
+    pub(super) fn each(sockets: Sockets, routers: Routers, begins: &Begins) -> [Self; 3] {
+        let Sockets { wanted, bound } = sockets;
+        let [all, probes, metrics] = bound;
+        let serve = |endpoints: Endpoints, router, socket| {
             let mut served = Self {
-                field,
+                endpoints,
                 router,
+                begins: begins.clone(),
                 listening: None,
             };
-            if let Some((wanted, tcp)) = socket {
+            if let Some((wanted, tcp)) = endpoints.wanted(&wanted).zip(socket) {
                 served.begin(wanted, tcp);
             }
             served
         };
         [
-            serve(ADMIN, all, Some((wanted.admin, admin))),
-            serve(PROBES, probes, wanted.probes.zip(second)),
+            serve(Endpoints::All, routers.all, all),
+            serve(Endpoints::Probes, routers.probes, probes),
+            serve(Endpoints::Metrics, routers.metrics, metrics),
         ]
     }
 
     fn begin(&mut self, wanted: SocketAddr, tcp: TcpListener) {
         let listener = Listener::new(tcp, self.router.clone());
         if let Ok(address) = listener.address() {
-            match self.field {
-                ADMIN => tracing::info!(%address, "admin endpoints are served"),
-                _ => tracing::info!(%address, "probes are served"),
+            match self.endpoints {
+                Endpoints::All => {
+                    // Before it is logged: a reader of the log may call at once.
+                    (self.begins)(address);
+                    tracing::info!(%address, "admin endpoints are served");
+                }
+                Endpoints::Probes => tracing::info!(%address, "probes are served"),
+                Endpoints::Metrics => tracing::info!(%address, "metrics are served"),
             }
         }
         self.listening = Some(Listening { wanted, listener });
@@ -123,19 +187,21 @@ impl Served {
         }
     }
 
-    /// Moves to another address, or to none. If the new address is taken, keeps the old one and returns the reason.
+    /// Moves to another address, or to none. If the new address cannot be used, keeps the old one and returns the reason.
     /// Answers that have begun are completed.
-    pub(super) fn follow(&mut self, wanted: Option<SocketAddr>) -> Result<(), String> {
+    pub(super) fn follow(&mut self, addresses: &Addresses) -> Result<(), String> {
+        let wanted = self.endpoints.wanted(addresses);
+        if self.endpoints == Endpoints::All {
+            addresses.check()?;
+        }
         let before = self.listening.as_ref().map(|listening| listening.wanted);
         if before == wanted {
             return Ok(());
         }
         let Some(address) = wanted else {
             self.listening = None;
-            tracing::info!(
-                field = self.field,
-                "probes have no address of their own any more"
-            );
+            let field = self.endpoints.field();
+            tracing::info!(field, "nothing is served at an address of its own any more");
             return Ok(());
         };
         let mut taken = listen(address);
@@ -156,7 +222,7 @@ impl Served {
                 {
                     self.begin(before, tcp);
                 }
-                Err(format!("{}: {error}", refusal(address, self.field)))
+                Err(format!("{}: {error}", self.endpoints.refusal(address)))
             }
         }
     }
@@ -184,23 +250,37 @@ mod tests {
         listening.map(|listening| listening.listener.address().unwrap())
     }
 
-    fn start(admin: SocketAddr, probes: Option<SocketAddr>) -> [Served; 2] {
-        let sockets = bind(Addresses { admin, probes }, false).unwrap();
-        Served::both(sockets, Router::new(), Router::new())
+    fn wanted(admin: SocketAddr, probes: Option<SocketAddr>) -> Addresses {
+        Addresses {
+            admin,
+            probes,
+            metrics: None,
+            authentication: Authentication::TokenReview,
+        }
+    }
+
+    fn start(admin: SocketAddr) -> [Served; 3] {
+        let routers = Routers {
+            all: Router::new(),
+            probes: Router::new(),
+            metrics: Router::new(),
+        };
+        let sockets = bind(wanted(admin, None), false).unwrap();
+        Served::each(sockets, routers, &(Arc::new(|_| ()) as Begins))
     }
 
     #[tokio::test]
     async fn an_address_moves_and_one_that_overlaps_is_given_up_first() {
         let (first, second) = (free(), free());
-        let [mut admin, mut probes] = start(first, None);
-        admin.follow(Some(second)).unwrap();
+        let [mut admin, mut probes, _] = start(first);
+        admin.follow(&wanted(second, None)).unwrap();
         assert_eq!(served(&admin), Some(second));
         let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, second.port()));
-        admin.follow(Some(everywhere)).unwrap();
+        admin.follow(&wanted(everywhere, None)).unwrap();
         assert_eq!(served(&admin), Some(everywhere));
-        probes.follow(Some(first)).unwrap();
+        probes.follow(&wanted(everywhere, Some(first))).unwrap();
         assert_eq!(served(&probes), Some(first));
-        probes.follow(None).unwrap();
+        probes.follow(&wanted(everywhere, None)).unwrap();
         assert_eq!(served(&probes), None);
     }
 
@@ -208,13 +288,28 @@ mod tests {
     async fn an_address_that_is_taken_leaves_the_one_before() {
         let taken = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = taken.local_addr().map(|address| (taken, address)).unwrap();
-        let [mut admin, _] = start(free(), None);
+        let [mut admin, ..] = start(free());
         let before = served(&admin);
-        let error = admin.follow(Some(taken.1)).unwrap_err();
+        let error = admin.follow(&wanted(taken.1, None)).unwrap_err();
         assert!(error.contains("spec.admin.address"), "{error}");
         assert_eq!(served(&admin), before);
         drop(taken.0);
-        admin.follow(Some(taken.1)).unwrap();
+        admin.follow(&wanted(taken.1, None)).unwrap();
         assert_eq!(served(&admin), Some(taken.1));
+    }
+
+    #[tokio::test]
+    async fn the_token_of_a_file_is_asked_for_on_this_machine_only() {
+        let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, free().port()));
+        let open = Addresses {
+            authentication: Authentication::TokenFile,
+            ..wanted(everywhere, None)
+        };
+        let refused = bind(open, false).err().unwrap().to_string();
+        assert!(refused.contains("TokenReview"), "{refused}");
+        let [mut admin, ..] = start(free());
+        let before = served(&admin);
+        assert!(admin.follow(&open).is_err());
+        assert_eq!(served(&admin), before);
     }
 }

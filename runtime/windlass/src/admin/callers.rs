@@ -1,12 +1,13 @@
 //! Rejects requests that a web page makes a browser send. Entry point: [`check`].
 //!
-//! Callers are not authenticated, so every page in a browser that reaches the address could send requests. A page
+//! Probes, and usually metrics, are for every caller, so each page in a browser that reaches the address could request them. A page
 //! of another site can send a form or a script's request, which has its `Origin`. Or the page's own name resolves to our address (DNS
 //! rebinding), and then `Host` is that name. Rebinding cannot set `Host` to an IP address or to `localhost`, so these are accepted,
-//! and so are the names that the configuration lists. Programs that send neither header are not browsers.
+//! and so are the names that the configuration lists. Programs that send neither header are not browsers. A request through the proxy of an
+//! API server has the `Host` of that server, and a token, which no page knows.
 
 use super::Refused;
-use crate::app::App;
+use super::access::Access;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -16,11 +17,21 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Passes a request on, or rejects it. A probe is answered for every caller, but a rejected caller gets only its status.
-pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let configuration = app.configuration.load_full();
+pub(super) async fn check(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let configuration = access.app.configuration.load_full();
     let manager = configuration.manager();
     let names = manager.map_or(&[][..], |(_, spec)| &spec.admin.allow_hosts);
-    let refused = refusal(request.method(), request.uri(), request.headers(), names);
+    // Only where the token is checked: a page can send the header with any other text.
+    let is_api = request.uri().path().starts_with("/api/");
+    let hosts = match is_api && access.comes_through_an_api_server(request.headers()) {
+        true => Hosts::Any,
+        false => Hosts::Known(names),
+    };
+    let refused = refusal(request.method(), request.uri(), request.headers(), hosts);
     let Some(refused) = refused else {
         return next.run(request).await;
     };
@@ -30,15 +41,33 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     next.run(request).await.status().into_response()
 }
 
-/// The reason to reject a request. `names` are the additional hosts of the configuration.
-fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Option<Refused> {
-    let hosts = headers.get_all(header::HOST);
-    let asked = hosts.iter().map(HeaderValue::as_bytes);
+/// The hosts that a request may name.
+#[derive(Debug, Clone, Copy)]
+enum Hosts<'a> {
+    /// Any: its token will be checked.
+    Any,
+    /// IP addresses, this machine, and these names of the configuration.
+    Known(&'a [String]),
+}
+
+impl Hosts<'_> {
+    fn allow(self, host: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Known(names) => is_known(host, names),
+        }
+    }
+}
+
+/// The reason to reject a request.
+fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, hosts: Hosts<'_>) -> Option<Refused> {
+    let asked = headers.get_all(header::HOST).iter();
+    let asked = asked.map(HeaderValue::as_bytes);
     let absolute = uri
         .authority()
         .map(|authority| authority.as_str().as_bytes());
     let asked: Vec<&[u8]> = asked.chain(absolute).collect();
-    if let Some(host) = asked.iter().find(|host| !is_known(host, names)) {
+    if let Some(host) = asked.iter().find(|host| !hosts.allow(host)) {
         let host = String::from_utf8_lossy(host);
         let message = format!(
             "{host:?} is not a known name of this process: use its IP address, or add the name to spec.admin.allowHosts of the Manager"
@@ -102,13 +131,22 @@ mod tests {
 
     /// The status with which a request to the API is rejected.
     fn refused(method: Method, uri: &str, headers: &[(&str, &str)]) -> Option<u16> {
+        let names = ["windlass.example".to_owned()];
+        refused_by(method, uri, headers, Hosts::Known(&names))
+    }
+
+    fn refused_by(
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+        hosts: Hosts<'_>,
+    ) -> Option<u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = header::HeaderName::try_from(*name).unwrap();
             map.append(name, value.parse().unwrap());
         }
-        let names = ["windlass.example".to_owned()];
-        refusal(&method, &uri.parse().unwrap(), &map, &names).map(|refused| refused.0.as_u16())
+        refusal(&method, &uri.parse().unwrap(), &map, hosts).map(|refused| refused.0.as_u16())
     }
 
     #[test]
@@ -173,6 +211,21 @@ mod tests {
                 assert_eq!(refused(method, path, &headers), status, "{origin}");
             }
         }
+    }
+
+    #[test]
+    fn through_an_api_server_any_host_is_known_but_no_page_of_another_site() {
+        let json = ("content-type", "application/json");
+        let host = ("host", "api.example.com:6443");
+        let (method, path) = CHANGE;
+        let refused = |more: &[(&str, &str)]| {
+            let all: Vec<_> = [host].into_iter().chain(more.iter().copied()).collect();
+            refused_by(method.clone(), path, &all, Hosts::Any)
+        };
+        assert_eq!(refused(&[json]), None);
+        let origin = ("origin", "http://evil.example");
+        assert_eq!(refused(&[json, origin]), Some(403));
+        assert_eq!(refused(&[]), Some(415));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Accepts connections to one admin address, and answers one request on each. Entry point: [`Listener`].
 //!
 //! A caller may hold connections open, so time and number are limited. A request's head has [`HEAD`], the
-//! whole exchange [`EXCHANGE`], and a connection ends after its answer: there are no idle connections. Once there are [`CONNECTIONS`], a
-//! new connection closes the oldest one that waits for its caller. A connection whose request is being answered is never closed, so
-//! if all are, new connections wait.
+//! whole exchange [`EXCHANGE`], and a connection ends after its answer: there are no idle connections. Once a peer has [`PER_PEER`], or all
+//! peers together have [`CONNECTIONS`], a new connection closes the oldest one that waits for its caller: of this peer, or of any. So no
+//! peer's connections displace those of another one while there is room for both. A connection whose request is being answered is never
+//! closed. If all are, further connections of the peer are closed at once, and those of other peers wait.
 //!
 //! Operators need the endpoints most when the process is in trouble. So a few descriptors are reserved: if no descriptor is left for
 //! a connection, a reserved one is closed for it, and reopened after the connection has ended.
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 const RESERVE: usize = 4;
 /// Most connections at the same time: more than probes, scrapers and people need together.
 const CONNECTIONS: usize = 64;
+/// Most connections of one peer at the same time. Behind a proxy, such as the API server's, all callers are one peer.
+const PER_PEER: usize = 32;
 /// Time for a request's head, which every caller sends at once.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time for a whole exchange: a large answer over a slow network takes a few seconds, and the program's own client waits for 10.
@@ -77,11 +80,12 @@ impl Listener {
     pub(super) async fn take(&self) {
         loop {
             match self.tcp.accept().await {
-                Ok((stream, _)) => {
-                    while !self.connections.make_room() {
-                        self.connections.settled.notified().await;
+                Ok((stream, peer)) => {
+                    // The same machine over IPv4 and over IPv6's form of IPv4 is one peer.
+                    let peer = peer.ip().to_canonical();
+                    if self.connections.room_for(peer).await {
+                        self.answer(stream, peer);
                     }
-                    self.answer(stream);
                 }
                 Err(error) if is_exhausted(&error) && self.reserve.give_up_one() => {}
                 Err(error) => {
@@ -106,8 +110,8 @@ impl Listener {
         }
     }
 
-    fn answer(&self, stream: TcpStream) {
-        let (entry, ended) = Entry::new(&self.connections, &self.reserve);
+    fn answer(&self, stream: TcpStream, peer: IpAddr) {
+        let (entry, ended) = Entry::new(&self.connections, &self.reserve, peer);
         let router = TowerToHyperService::new(self.router.clone());
         tokio::spawn(async move {
             // Dropped after the stream, so that the reserve can take its descriptor.
@@ -177,7 +181,39 @@ struct Connections {
 struct Open {
     last: u64,
     /// The oldest first.
-    by_age: BTreeMap<u64, (Phase, CancellationToken)>,
+    by_age: BTreeMap<u64, Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    peer: IpAddr,
+    phase: Phase,
+    end: CancellationToken,
+}
+
+impl Open {
+    /// Ends the oldest connection that waits for its caller, of a peer or of any. False if there is none.
+    fn end_oldest(&mut self, peer: Option<IpAddr>) -> bool {
+        let mut waiting = self.by_age.iter().filter(|(_, connection)| {
+            connection.phase != Phase::Working && peer.is_none_or(|peer| connection.peer == peer)
+        });
+        let oldest = waiting.next().map(|(id, _)| *id);
+        let Some(connection) = oldest.and_then(|id| self.by_age.remove(&id)) else {
+            return false;
+        };
+        connection.end.cancel();
+        true
+    }
+}
+
+/// Whether there is room for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// All connections are being answered.
+    Full,
+    /// All connections of the peer are being answered, and it has as many as it may have.
+    FullOfPeer,
 }
 
 impl Connections {
@@ -185,28 +221,39 @@ impl Connections {
         self.open.lock().by_age.len()
     }
 
-    /// If there are [`CONNECTIONS`], ends the oldest one that waits for its caller. False if all are being answered.
-    fn make_room(&self) -> bool {
-        let mut open = self.open.lock();
-        if open.by_age.len() < CONNECTIONS {
-            return true;
+    /// Waits for room for a connection of a peer. False: the peer has too many.
+    async fn room_for(&self, peer: IpAddr) -> bool {
+        loop {
+            match self.make_room(peer) {
+                Room::Free => return true,
+                Room::FullOfPeer => return false,
+                Room::Full => self.settled.notified().await,
+            }
         }
-        let mut waiting = open.by_age.iter();
-        let oldest = waiting.find(|(_, (phase, _))| *phase != Phase::Working);
-        let oldest = oldest.map(|(id, _)| *id);
-        let Some((_, end)) = oldest.and_then(|id| open.by_age.remove(&id)) else {
-            return false;
-        };
-        end.cancel();
-        true
+    }
+
+    /// If there is no room, ends the oldest connection that waits for its caller.
+    fn make_room(&self, peer: IpAddr) -> Room {
+        let mut open = self.open.lock();
+        let of_peer = open.by_age.values().filter(|other| other.peer == peer);
+        if of_peer.count() >= PER_PEER {
+            return match open.end_oldest(Some(peer)) {
+                true => Room::Free,
+                false => Room::FullOfPeer,
+            };
+        }
+        match open.by_age.len() < CONNECTIONS || open.end_oldest(None) {
+            true => Room::Free,
+            false => Room::Full,
+        }
     }
 
     fn end_unasked(&self) {
         let open = self.open.lock();
         let unasked = open.by_age.values();
         unasked
-            .filter(|(phase, _)| *phase == Phase::Asking)
-            .for_each(|(_, end)| end.cancel());
+            .filter(|connection| connection.phase == Phase::Asking)
+            .for_each(|connection| connection.end.cancel());
     }
 }
 
@@ -218,12 +265,21 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(connections: &Arc<Connections>, reserve: &Arc<Reserve>) -> (Self, CancellationToken) {
+    fn new(
+        connections: &Arc<Connections>,
+        reserve: &Arc<Reserve>,
+        peer: IpAddr,
+    ) -> (Self, CancellationToken) {
         let end = CancellationToken::new();
         let mut open = connections.open.lock();
         open.last += 1;
         let id = open.last;
-        open.by_age.insert(id, (Phase::Asking, end.clone()));
+        let connection = Connection {
+            peer,
+            phase: Phase::Asking,
+            end: end.clone(),
+        };
+        open.by_age.insert(id, connection);
         drop(open);
         let entry = Self {
             id,
@@ -234,8 +290,8 @@ impl Entry {
     }
 
     fn set(&self, now: Phase) {
-        if let Some((phase, _)) = self.connections.open.lock().by_age.get_mut(&self.id) {
-            *phase = now;
+        if let Some(connection) = self.connections.open.lock().by_age.get_mut(&self.id) {
+            connection.phase = now;
         }
         self.connections.settled.notify_one();
     }

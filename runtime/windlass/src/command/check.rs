@@ -3,7 +3,7 @@
 use crate::cli::{CheckArgs, Format};
 use crate::config::document::{Position, split};
 use crate::config::kinds::GuestSource;
-use crate::config::schema::{self, Place};
+use crate::config::schema::{self, Place, Shows};
 use crate::dev::seed::Layout;
 use crate::guests::component;
 use crate::output::{Tone, printable, size, spent};
@@ -85,6 +85,7 @@ fn configs(
             document: Position { line: 1, column: 1 },
             config: node.map(Arc::new),
             path: "config",
+            shows: Shows::Line,
             whose: component.display().to_string(),
         };
         return Ok(vec![(config, place)]);

@@ -1,13 +1,19 @@
-//! A client of a running manager's admin endpoints. Entry point: [`Client`].
+//! A client of a running manager's API. Entry point: [`Client`].
 
+mod leader;
+
+use crate::admin::token_file;
+use crate::cli::AdminArgs;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::Request;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use leader::Leader;
 use serde::de::DeserializeOwned;
+use std::path::Path;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 /// Longest time for an answer.
@@ -15,27 +21,36 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// A manager's admin endpoints.
-#[derive(Debug, Clone)]
+/// A manager's API, at an address or in a cluster.
 pub(crate) struct Client {
-    address: String,
+    manager: Manager,
+}
+
+enum Manager {
+    At(Address),
+    Leading(Box<Leader>),
 }
 
 impl Client {
-    /// The endpoints at an address, with or without `http://`.
-    pub(crate) fn new(address: &str) -> Self {
-        let address = address.strip_prefix("http://").unwrap_or(address);
-        Self {
-            address: address.trim_end_matches('/').to_owned(),
-        }
+    /// The API of the manager that the flags name.
+    ///
+    /// # Errors
+    /// When a token cannot be read or made, or there is no leader in the cluster.
+    pub(crate) async fn new(args: &AdminArgs) -> Result<Self> {
+        let token = args.token.as_deref().map(given).transpose()?;
+        let manager = match args.is_in_cluster() {
+            true => Manager::Leading(Box::new(Leader::find(args, token).await?)),
+            false => Manager::At(Address::new(&args.admin, token).await),
+        };
+        Ok(Self { manager })
     }
 
     /// Gets a document.
     ///
     /// # Errors
-    /// When no manager listens, or the answer is an error or cannot be read.
+    /// When no manager answers, or the answer is an error or cannot be read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.call(Request::get(path), Bytes::new()).await
+        self.call(path, None).await
     }
 
     /// Posts a document.
@@ -48,54 +63,81 @@ impl Client {
         body: &impl serde::Serialize,
     ) -> Result<T> {
         let body = serde_json::to_vec(body)?;
-        self.call(
-            Request::post(path).header("content-type", "application/json"),
-            body.into(),
-        )
-        .await
+        self.call(path, Some(body.into())).await
     }
 
-    async fn call<T: DeserializeOwned>(
-        &self,
-        request: http::request::Builder,
-        body: Bytes,
-    ) -> Result<T> {
-        let request = request
-            .header("host", &self.address)
-            .body(Full::new(body))?;
-        let (status, body) = match timeout(DEADLINE, self.exchange(request)).await {
+    async fn call<T: DeserializeOwned>(&self, path: &str, body: Option<Bytes>) -> Result<T> {
+        let place = match &self.manager {
+            Manager::At(address) => address.text.as_str(),
+            Manager::Leading(leader) => leader.place(),
+        };
+        let answer = async {
+            match &self.manager {
+                Manager::At(address) => address.exchange(path, body).await,
+                Manager::Leading(leader) => leader.exchange(path, body).await,
+            }
+        };
+        let (status, body) = match timeout(DEADLINE, answer).await {
             Ok(answer) => answer?,
             Err(_) => bail!(
-                "the manager at {} did not answer within {} seconds",
-                self.address,
+                "the manager at {place} did not answer within {} seconds",
                 DEADLINE.as_secs()
             ),
         };
         if status.is_success() {
             return serde_json::from_slice(&body).with_context(|| {
-                format!(
-                    "what answers at {} is no windlass of this version",
-                    self.address
-                )
+                format!("what answers at {place} is no windlass of this version")
             });
         }
         let message = serde_json::from_slice::<serde_json::Value>(&body)
             .ok()
             .and_then(|answer| answer["error"].as_str().map(str::to_owned))
-            .unwrap_or_else(|| {
-                format!(
-                    "what answers at {} is no windlass: it said {status}",
-                    self.address
-                )
-            });
+            .unwrap_or_else(|| format!("what answers at {place} is no windlass: it said {status}"));
         bail!(message)
     }
+}
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(hyper::StatusCode, Bytes)> {
-        let stream = TcpStream::connect(&self.address).await.with_context(|| {
+/// The token of a file that a flag names.
+fn given(path: &Path) -> Result<String> {
+    token_file::read(path).with_context(|| format!("read the token in {}", path.display()))
+}
+
+/// A manager at an address.
+struct Address {
+    text: String,
+    token: Option<String>,
+}
+
+impl Address {
+    /// An address with or without `http://`. Without a token, the one of this user's manager at that address.
+    async fn new(address: &str, token: Option<String>) -> Self {
+        let text = address.strip_prefix("http://").unwrap_or(address);
+        let text = text.trim_end_matches('/').to_owned();
+        let token = match token {
+            Some(token) => Some(token),
+            // An address that cannot be resolved is reported by the call.
+            None => match lookup_host(&text).await {
+                Ok(mut addresses) => addresses.find_map(token_file::find),
+                Err(_) => None,
+            },
+        };
+        Self { text, token }
+    }
+
+    async fn exchange(&self, path: &str, body: Option<Bytes>) -> Result<(StatusCode, Bytes)> {
+        let mut request = match body {
+            Some(_) => Request::post(path).header("content-type", "application/json"),
+            None => Request::get(path),
+        };
+        request = request.header("host", &self.text);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(body.unwrap_or_default()))?;
+        let stream = TcpStream::connect(&self.text).await.with_context(|| {
             format!(
                 "no manager answers at {}: start one, or name its address with --admin",
-                self.address
+                self.text
             )
         })?;
         let (mut sender, connection) =
@@ -110,7 +152,7 @@ impl Client {
         driver.abort();
         match body {
             Ok(body) => Ok((status, body.to_bytes())),
-            Err(error) => bail!("the answer of {} could not be read: {error}", self.address),
+            Err(error) => bail!("the answer of {} could not be read: {error}", self.text),
         }
     }
 }
@@ -148,7 +190,9 @@ mod tests {
 
     #[tokio::test]
     async fn where_nobody_listens_the_remedy_is_told() {
-        let error = Client::new("http://127.0.0.1:1/")
+        let address = Address::new("http://127.0.0.1:1/", None).await;
+        let manager = Manager::At(address);
+        let error = Client { manager }
             .get::<serde_json::Value>("/")
             .await
             .unwrap_err();

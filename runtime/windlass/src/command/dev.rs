@@ -51,6 +51,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let options = RunOptions {
         files,
         simulated: Some(simulated.clone()),
+        from_cluster: false,
         built: Some(built),
         admin: args.admin,
         idle: args.idle,

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// # Errors
 /// When no manager answers.
 pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let client = Client::new(&args.admin.admin);
+    let client = Client::new(&args.admin).await?;
     if args.key.is_some() && args.what != What::Keys {
         anyhow::bail!("only keys take a name: windlass get keys cluster://CLUSTER/NAMESPACE/NAME");
     }

@@ -1,10 +1,11 @@
 //! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
 
 use crate::cli::{Format, RbacArgs};
-use crate::config::kinds::{GuestSource, Kind, ReconcilerSpec, TenantSpec};
+use crate::config::kinds::{GuestSource, Kind, Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, in_local, manifests, needed, yaml,
+    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local,
+    manifests, needed, yaml,
 };
 use crate::config::{clusters, registries};
 use crate::guests::TenantPolicy;
@@ -25,6 +26,14 @@ use windlass_sandbox::{Inspection, Options, Sandbox};
 /// # Errors
 /// When a document is not valid: roles for a part of a configuration would look complete.
 pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    if args.from_cluster {
+        let name = args.name.as_deref().unwrap_or("windlass-from-cluster");
+        return print(&cluster_roles(name, args.bind.as_ref()), format);
+    }
+    if args.callers {
+        let name = args.name.as_deref().unwrap_or("windlass-api");
+        return print(&callers(name), format);
+    }
     let configuration = valid(&args.files)?;
     if let Some(provider) = &args.provider {
         let needed = of_hub(&configuration, provider)?;
@@ -158,7 +167,9 @@ async fn path(
     let Ok(GuestSource::Image(image)) = spec.guest.source() else {
         return component(document, spec).map_err(|failure| failure.to_string());
     };
-    let policy = tenant.map_or_else(TenantPolicy::default, TenantPolicy::of);
+    let policy = tenant.map_or_else(TenantPolicy::default, |spec| {
+        TenantPolicy::of(spec, Origin::File)
+    });
     let lookup = registry.look_up(wanted(spec, &policy, image), None).await;
     lookup.outcome.map(|pulled| pulled.path)
 }

@@ -17,7 +17,8 @@ pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result
         key: request.to_string(),
         reconciler: args.reconciler,
     };
-    let reply: RequeueReply = Client::new(&args.admin.admin)
+    let reply: RequeueReply = Client::new(&args.admin)
+        .await?
         .post("/api/v1/requeue", &body)
         .await?;
     match format {

@@ -15,7 +15,8 @@ pub(crate) async fn execute(args: RollbackArgs, format: Format) -> anyhow::Resul
         to: args.to,
         undo: args.undo,
     };
-    let reply: RollbackReply = Client::new(&args.admin.admin)
+    let reply: RollbackReply = Client::new(&args.admin)
+        .await?
         .post("/api/v1/rollback", &request)
         .await?;
     match format {

@@ -17,6 +17,7 @@ pub(crate) async fn execute(
 ) -> anyhow::Result<ExitCode> {
     let options = RunOptions {
         files: args.files,
+        from_cluster: args.from_cluster,
         simulated: None,
         built: None,
         admin: args.admin,

@@ -127,6 +127,7 @@ async fn run(
     let simulated = Arc::new(Simulated::start(&seed, configuration, 0, &state).await?);
     let options = RunOptions {
         files: vec![file],
+        from_cluster: false,
         simulated: Some(simulated.clone()),
         built: None,
         admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),

@@ -1,4 +1,4 @@
-//! Makes the local cluster and the providers from documents. Entry points: [`local`] and [`provider`].
+//! Makes the local cluster and the providers from documents. Entry points: [`local`], [`provider`] and [`of_kubectl`].
 
 mod providers;
 
@@ -7,6 +7,7 @@ pub(crate) use providers::provider;
 use crate::config::document::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Document};
+use anyhow::{Context, anyhow, bail};
 use std::path::Path;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, ConfigError, KubeconfigPolicy};
@@ -42,6 +43,14 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
     Ok(Some(ClusterSpec::new(ClusterName::local(), config)))
 }
 
+/// Whether the local cluster is that of this pod.
+pub(crate) fn is_in_cluster(configuration: &Configuration) -> bool {
+    match configuration.manager_spec().local {
+        Some(local) => local.in_cluster,
+        None => in_cluster().is_ok(),
+    }
+}
+
 /// The cluster of this pod, by its service account. Fails outside a pod, where the variables are not set.
 fn in_cluster() -> Result<ClusterConfig, ConfigError> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -49,6 +58,43 @@ fn in_cluster() -> Result<ClusterConfig, ConfigError> {
         &variable("KUBERNETES_SERVICE_HOST"),
         &variable("KUBERNETES_SERVICE_PORT"),
     )
+}
+
+/// The cluster that kubectl would use: a context, or the current one, of a kubeconfig, or of the files that kubectl reads. The first file
+/// that has the context counts, with its own clusters and users.
+///
+/// # Errors
+/// When no file has such a context, or it cannot be used.
+pub(crate) fn of_kubectl(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> anyhow::Result<ClusterConfig> {
+    let files = match kubeconfig {
+        Some(file) => vec![file.to_owned()],
+        None => {
+            let listed = std::env::var_os("KUBECONFIG");
+            providers::files_of_kubectl(listed, std::env::home_dir())
+        }
+    };
+    let mut refused = anyhow!("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG");
+    for path in files {
+        let shown = path.display();
+        let bytes = match file::read(&path, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                refused = anyhow!("{shown}: {error}");
+                continue;
+            }
+        };
+        let text = String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))?;
+        let policy = KubeconfigPolicy::file();
+        match ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), &policy) {
+            Ok(config) => return Ok(config),
+            Err(error @ ConfigError::NoContext { .. }) => refused = anyhow!("{shown}: {error}"),
+            Err(error) => bail!("{shown}: {error}"),
+        }
+    }
+    Err(refused)
 }
 
 fn read_kubeconfig(

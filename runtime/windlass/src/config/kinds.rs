@@ -3,6 +3,7 @@
 //! Every field's default stands on the field. A field that is known but not in effect yet is refused by the kind's `check`,
 //! never ignored.
 
+mod admin;
 mod caches;
 mod duration;
 mod guest;
@@ -16,8 +17,10 @@ mod quantity;
 mod reconciler;
 mod registries;
 mod rules;
+pub(crate) mod status;
 mod tenant;
 
+pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use duration::Interval;
 pub(crate) use guest::GuestSource;
 pub(crate) use guests::GuestsSpec;
@@ -25,13 +28,14 @@ pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
-    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KcpSpec, KindSpec, KubeconfigFilesSpec,
-    KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
+    AccessProviderSpec, ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec,
+    KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec,
+    SingleSpec, Source,
 };
 pub(crate) use quantity::{Bytes, Processors};
-pub(crate) use reconciler::ReconcilerSpec;
+pub(crate) use reconciler::{ConfigSource, ReconcilerSpec};
 pub(crate) use rules::RuleSpec;
-pub(crate) use tenant::{Impersonate, TenantSpec};
+pub(crate) use tenant::{Impersonate, TenantClusters, TenantSpec};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -85,12 +89,21 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Where a document stands. Some fields may be given in one of the two only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// In a file, whose author runs the process.
+    File,
+    /// In the local cluster, as an object.
+    Cluster,
+}
+
 /// What a document is called: unique in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(crate) struct Identity {
     /// The kind.
     pub(crate) kind: Kind,
-    /// `metadata.name`.
+    /// `metadata.name`; `<namespace>/<name>` of an object that has a namespace.
     pub(crate) name: String,
 }
 

@@ -8,11 +8,11 @@ mod tests;
 
 pub(crate) use files::Listing;
 pub(crate) use merge::{Merged, merge};
-pub(crate) use read::{Bad, load};
+pub(crate) use read::{Bad, load, read_object};
 
 use crate::config::document::{Node, Position, Problem};
 use crate::config::kinds::{
-    Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
+    Identity, Kind, ManagerSpec, Origin, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) enum Spec {
     /// A source of clusters.
     Provider(Box<ProviderSpec>),
     /// An owner of reconcilers.
-    Tenant(TenantSpec),
+    Tenant(Box<TenantSpec>),
     /// A guest and its options.
     Reconciler(Box<ReconcilerSpec>),
 }
@@ -41,6 +41,10 @@ pub(crate) struct Document {
     pub(crate) file: Arc<str>,
     /// The position of the document in the file.
     pub(crate) position: Position,
+    /// Whether it is a document of a file or an object of the local cluster.
+    pub(crate) origin: Origin,
+    /// Whether its `config` has values of Secrets, which no message may show.
+    pub(crate) has_secrets: bool,
     /// The `config` of a Reconciler, with its positions in the file.
     pub(crate) config: Option<Arc<Node>>,
 }
@@ -76,11 +80,11 @@ impl Document {
 
     /// A problem with the whole document.
     pub(crate) fn problem(&self, message: impl std::fmt::Display) -> Problem {
-        Problem::at(
-            &self.file,
-            self.position,
-            format!("{}: {message}", self.identity),
-        )
+        let message = format!("{}: {message}", self.identity);
+        match self.origin {
+            Origin::File => Problem::at(&self.file, self.position, message),
+            Origin::Cluster => Problem::of_file(&self.file, message),
+        }
     }
 }
 
@@ -95,6 +99,15 @@ impl Configuration {
     /// All documents.
     pub(crate) fn documents(&self) -> &[Document] {
         &self.documents
+    }
+
+    /// Adds a document, or replaces the one of its identity.
+    pub(crate) fn insert(&mut self, document: Document) {
+        let of = |other: &Document| other.identity.cmp(&document.identity);
+        match self.documents.binary_search_by(of) {
+            Ok(index) => self.documents[index] = document,
+            Err(index) => self.documents.insert(index, document),
+        }
     }
 
     /// The document of this identity.
@@ -137,7 +150,7 @@ impl Configuration {
         self.documents
             .iter()
             .filter_map(|document| match &document.spec {
-                Spec::Tenant(spec) => Some((document, spec)),
+                Spec::Tenant(spec) => Some((document, &**spec)),
                 _ => None,
             })
     }
@@ -208,4 +221,12 @@ pub(crate) struct Outcome {
     pub(crate) bad: Vec<Bad>,
     /// The files that were read, and the folders that were listed.
     pub(crate) listing: Listing,
+}
+
+impl Outcome {
+    /// Whether a file has a document of this identity, valid or not.
+    pub(crate) fn defines(&self, identity: &Identity) -> bool {
+        let is_bad = |bad: &Bad| bad.identity.as_ref() == Some(identity);
+        self.configuration.get(identity).is_some() || self.bad.iter().any(is_bad)
+    }
 }

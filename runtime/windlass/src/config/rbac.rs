@@ -1,14 +1,18 @@
 //! The RBAC permissions that a configuration needs for the manager's credentials. Entry point: [`needed`].
 
+mod callers;
 mod hub;
 mod manifest;
+mod objects;
 mod permission;
 mod review;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use callers::{callers, nonresource_url};
 pub(crate) use hub::{Hub, in_local};
 pub(crate) use manifest::{Subject, lines, manifests, yaml};
+pub(crate) use objects::cluster_roles;
 pub(crate) use permission::Permissions;
 pub(crate) use review::{Findings, Question, Review};
 #[cfg(test)]
@@ -16,7 +20,7 @@ pub(crate) use tests::permissions;
 
 use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, TenantSpec};
 use permission::Permission;
-use std::collections::BTreeMap;
+use windlass_fleet::Pairs;
 use windlass_fleet::cluster::SHOWN_NAMESPACE;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
@@ -46,7 +50,7 @@ pub(crate) struct Member<'a> {
     /// The cluster's name.
     pub(crate) name: &'a str,
     /// Its labels, from its provider.
-    pub(crate) labels: &'a BTreeMap<String, String>,
+    pub(crate) labels: &'a Pairs,
     /// The namespace of its server that it is; `None`: the whole server.
     pub(crate) namespace: Option<&'a str>,
 }
@@ -135,6 +139,14 @@ pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) 
         all.add(lease("create"));
         all.add(lease("get").named(name));
         all.add(lease("update").named(name));
+    }
+    if side == Side::Local && manager.may_review_tokens() {
+        for (group, resource) in [
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ] {
+            all.add(Permission::new(group, resource, "create"));
+        }
     }
     if let Some(home) = home.filter(|_| side == Side::Local) {
         all.extend(recording(Some(home)));

@@ -10,6 +10,7 @@ mod keyword;
 pub(crate) use check::Violation;
 
 use crate::config::document::{Node, Position, Problem, Step};
+use crate::config::kinds::Origin;
 use crate::config::load::Document;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
@@ -89,6 +90,17 @@ fn resolve<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
+/// What messages about a config may show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// Its values and their lines in a file.
+    Line,
+    /// Its values, which stand in no file.
+    Value,
+    /// Only the paths of its values.
+    Path,
+}
+
 /// A `config` and where it stands, for messages.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
@@ -100,6 +112,8 @@ pub(crate) struct Place {
     pub(crate) document: Position,
     /// The path of the config in it; empty: the text is the config.
     pub(crate) path: &'static str,
+    /// What messages may show of it.
+    pub(crate) shows: Shows,
     /// Whose it is: `Reconciler hello`.
     pub(crate) whose: String,
 }
@@ -112,6 +126,11 @@ impl Place {
             config: document.config.clone(),
             document: document.position,
             path: "spec.config",
+            shows: match (document.origin, document.has_secrets) {
+                (_, true) => Shows::Path,
+                (Origin::Cluster, _) => Shows::Value,
+                (Origin::File, _) => Shows::Line,
+            },
             whose: document.identity.to_string(),
         }
     }
@@ -133,7 +152,14 @@ impl Place {
             true => self.whose.clone(),
             false => format!("{path} of {}", self.whose),
         };
-        Problem::at(&self.file, at, violation.message(&of))
+        match self.shows {
+            Shows::Line => Problem::at(&self.file, at, violation.message(&of)),
+            Shows::Value => Problem::of_file(&self.file, violation.message(&of)),
+            Shows::Path => {
+                let message = "it is not as expected; values of configFrom are not shown";
+                Problem::of_file(&self.file, format!("{of}: {message}"))
+            }
+        }
     }
 }
 

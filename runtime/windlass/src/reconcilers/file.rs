@@ -41,7 +41,11 @@ impl File {
                 let wanted = wanted(&desired.spec, &desired.policy, image);
                 Self::of_image(sources.registry.look_up(wanted, before).await, most).await
             }
-            _ => Self::of_path(desired, sources.trusts_files, most).await,
+            _ => {
+                // A guest of the platform was chosen by who runs the process.
+                let is_trusted = sources.trusts_files || desired.spec.guest.name.is_some();
+                Self::of_path(desired, is_trusted, most).await
+            }
         }
     }
 
@@ -120,12 +124,12 @@ pub(crate) fn wanted(spec: &ReconcilerSpec, policy: &TenantPolicy, image: Refere
         image,
         tenant: spec.tenant().to_owned(),
         secret: secret.map(|secret| PullSecret {
-            namespace: secret.namespace.clone(),
+            namespace: secret.namespace.clone().unwrap_or_default(),
             name: secret.name.clone(),
         }),
         interval: spec.guest.interval().0,
         policy: policy.guests.clone(),
-        // Who writes a file for this process is trusted with any registry.
+        // The policy of a Reconciler in a cluster always has a list.
         any_by_default: true,
         last_will_do: true,
     }

@@ -5,8 +5,8 @@
 
 use super::reconciler::{Inputs, Reconciler};
 use super::{Reconcilers, policy};
-use crate::config::kinds::ReconcilerSpec;
-use crate::config::load::Configuration;
+use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
+use crate::config::load::{Configuration, Document};
 use crate::guests::{self, Bounds, Guests, LoadFailure, Shape, TenantPolicy};
 use std::sync::Arc;
 use windlass_fleet::Grant;
@@ -35,7 +35,10 @@ impl Reconcilers {
             let Some(reconciler) = self.by_name.get_mut(name) else {
                 continue;
             };
-            if let Some(controller) = reconciler.revoke(&self.guests, name, spec, configuration) {
+            let policy = policy(configuration, document.origin, spec);
+            if let Some(controller) =
+                reconciler.revoke(&self.guests, document, spec, &policy, configuration)
+            {
                 tracing::info!(
                     reconciler = name,
                     "rights or limits revoked or granted again, what serves keeps serving"
@@ -51,13 +54,19 @@ impl Reconciler {
     fn revoke(
         &mut self,
         guests: &Guests,
-        name: &str,
+        document: &Document,
         spec: &ReconcilerSpec,
+        policy: &TenantPolicy,
         configuration: &Configuration,
     ) -> Option<Controller> {
-        let applied = self.applied.as_ref()?;
+        let (applied, name) = (self.applied.as_ref()?, &document.identity.name);
         let guest = guests.of(name)?;
-        let (rights, revocation) = Revocation::of(applied, spec, configuration);
+        let (rights, revocation) = Revocation::of(
+            applied,
+            spec,
+            policy,
+            former_policy(configuration, document.origin, applied.spec.tenant()),
+        );
         let changes = guest.keep_within(&rights);
         if !changes && revocation == self.revocation {
             return None;
@@ -88,13 +97,13 @@ impl Revocation {
     fn of(
         applied: &Inputs,
         spec: &ReconcilerSpec,
-        configuration: &Configuration,
+        policy: &TenantPolicy,
+        former: TenantPolicy,
     ) -> (Rights, Self) {
-        let asked = Bounds::of(spec, &policy(configuration, spec));
+        let asked = Bounds::of(spec, policy);
         let mut rights = asked.rights;
         // Until the reconciler has moved, its former tenant bounds it too.
         if applied.spec.tenant() != spec.tenant() {
-            let former = former_policy(configuration, applied.spec.tenant());
             rights = Bounds::of(spec, &former).rights.and(&rights);
         }
         let had = Bounds::of(&applied.spec, &applied.policy);
@@ -103,8 +112,9 @@ impl Revocation {
             concurrency: fewer(had.concurrency, asked.concurrency),
             per_cluster: fewer(Some(had.per_cluster), Some(asked.per_cluster)),
         };
-        if spec.clusters != applied.spec.clusters {
-            match guests::selection(spec) {
+        if (&spec.clusters, &policy.clusters) != (&applied.spec.clusters, &applied.policy.clusters)
+        {
+            match guests::selection(spec, policy) {
                 Ok(now) => revocation.within = Some(now),
                 // Cannot happen: the document is checked. Without known clusters the guest may do nothing.
                 Err(_) => rights.grant = Arc::new(Grant::none()),
@@ -116,7 +126,7 @@ impl Revocation {
     /// The options of the controller that serves, as they are now bounded.
     fn shape(&self, applied: &Inputs) -> Result<Shape, LoadFailure> {
         let had = Bounds::of(&applied.spec, &applied.policy);
-        let before = guests::selection(&applied.spec)?;
+        let before = guests::selection(&applied.spec, &applied.policy)?;
         Ok(Shape {
             selection: ClusterSelection {
                 within: self.within.clone().map(Box::new),
@@ -135,10 +145,10 @@ fn fewer(had: Option<usize>, asked: Option<usize>) -> Option<usize> {
 }
 
 /// The policy of a tenant that a reconciler leaves. A tenant whose document is gone grants nothing.
-fn former_policy(configuration: &Configuration, tenant: &str) -> TenantPolicy {
+fn former_policy(configuration: &Configuration, origin: Origin, tenant: &str) -> TenantPolicy {
     match configuration.tenant(tenant) {
-        Some((_, spec)) => TenantPolicy::of(spec),
-        None if tenant == "default" => TenantPolicy::default(),
+        Some((_, spec)) => TenantPolicy::of(spec, origin),
+        None if tenant == "default" => TenantPolicy::of(&TenantSpec::default(), origin),
         None => TenantPolicy {
             ceiling: Some(Vec::new()),
             ..TenantPolicy::default()

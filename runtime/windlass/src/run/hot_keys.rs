@@ -3,8 +3,8 @@
 //! An Event is about the Reconciler and not about the object, because the Reconciler is the cause. Besides, the manager's credentials
 //! may write its own Events only in one namespace of the local cluster, and not in tenants' clusters.
 
-use super::own_events::{self, OwnEvent};
 use crate::app::App;
+use crate::app::own_events::{self, OwnEvent};
 use crate::config::kinds::{Identity, Kind};
 use std::sync::Arc;
 use windlass_fleet::Request;

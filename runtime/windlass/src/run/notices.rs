@@ -3,8 +3,8 @@
 //! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
 //! refuses.
 
-use super::own_events::{self, OwnEvent};
 use crate::app::App;
+use crate::app::own_events::{self, OwnEvent};
 use crate::config::document::Problem;
 use crate::config::kinds::{Identity, Kind};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::config::clusters;
 use crate::config::document::Problem;
-use crate::config::kinds::{ProviderSpec, Source};
+use crate::config::kinds::{Kind, ProviderSpec, Source};
 use crate::config::load::{Configuration, Document};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,15 @@ use windlass_fleet::manager::ManagerHandle;
 use windlass_fleet::provider::kubeconfig_files::LARGEST;
 use windlass_fleet::provider::{self, Provider, ProviderError};
 
+/// The provider that stands for those of a local cluster that has not been read. No document has such a name.
+const UNREAD: &str = "the local cluster";
+
 /// The providers of the documents, by name.
 #[derive(Default)]
 pub(super) struct Providers {
     by_name: BTreeMap<String, Applied>,
+    /// Whether [`Self::hold`] is in effect.
+    holds: bool,
 }
 
 /// A document that was applied.
@@ -40,6 +45,23 @@ struct Inputs {
 }
 
 impl Providers {
+    /// Until the local cluster has been read: a provider without clusters, unless files have one. Without any, reconcilers would engage the
+    /// local cluster.
+    pub(super) fn hold(&mut self, manager: &ManagerHandle, configuration: &Configuration) {
+        if configuration.has(Kind::Provider) {
+            return;
+        }
+        let message = "its Providers have not been read yet".to_owned();
+        self.holds = manager.put_provider(Unusable::of(UNREAD, message)).is_ok();
+    }
+
+    /// Ends [`Self::hold`], once the Providers that were read are applied.
+    pub(super) fn release(&mut self, manager: &ManagerHandle) {
+        if std::mem::take(&mut self.holds) {
+            manager.remove_provider(UNREAD);
+        }
+    }
+
     /// Starts, replaces and removes providers as the documents ask. Returns the problems.
     pub(super) fn apply(
         &mut self,
@@ -128,11 +150,15 @@ struct Unusable {
 
 impl Unusable {
     fn in_place_of(name: &str, problem: &Problem) -> Arc<dyn Provider> {
+        Self::of(name, problem.to_string())
+    }
+
+    fn of(name: &str, message: String) -> Arc<dyn Provider> {
         Arc::new(Self {
             name: name.to_owned(),
             problem: provider::Problem {
                 subject: name.to_owned(),
-                message: problem.to_string(),
+                message,
             },
         })
     }

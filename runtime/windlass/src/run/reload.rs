@@ -2,6 +2,7 @@
 
 use super::changes::Changes;
 use super::notices::Notices;
+use super::objects::{Feed, Outcomes};
 use super::providers::Providers;
 use super::{RunOptions, addresses, tenant_options};
 use crate::admin::Addresses;
@@ -25,6 +26,8 @@ use windlass_fleet::manager::TenantOptions;
 /// Watches files and applies their changes.
 pub(super) struct Reload {
     files: Vec<PathBuf>,
+    /// The objects of the local cluster; none: they do not count.
+    objects: Option<Feed>,
     /// When the source folders were built.
     built: Option<SystemTime>,
     /// Builds source folders when they change; none: they are not built.
@@ -61,6 +64,7 @@ impl Reload {
     ) -> notify::Result<Self> {
         Ok(Self {
             files: options.files.clone(),
+            objects: options.from_cluster.then(|| Feed::start(app.clone())),
             built: options.built,
             builds: options.built.map(|_| Builds::start()).transpose()?,
             started: app.configuration.load().manager_spec(),
@@ -75,6 +79,11 @@ impl Reload {
             admin: options.admin,
             addresses,
         })
+    }
+
+    /// What became of the objects of the local cluster, if they count.
+    pub(super) fn outcomes(&self) -> Option<Arc<Outcomes>> {
+        self.objects.as_ref().map(Feed::outcomes)
     }
 
     /// Applies changes until it is dropped.
@@ -110,8 +119,15 @@ impl Reload {
                     None => std::future::pending().await,
                 }
             };
+            let objects = async {
+                match &mut self.objects {
+                    Some(objects) => objects.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 _ = self.watch.changed() => return,
+                () = objects => return,
                 () = again => return,
                 built = built => {
                     log_build(&built);
@@ -127,14 +143,21 @@ impl Reload {
     /// Starts to apply the current documents and guests. Guests are loaded in the background.
     fn apply(&mut self) {
         let outcome = load(&self.files);
+        let listing = outcome.listing.clone();
         let last = self.app.configuration.load_full();
-        let merged = merge(&last, &outcome);
+        let merged = match &mut self.objects {
+            Some(objects) => objects.join(&last, outcome),
+            None => merge(&last, &outcome),
+        };
         let mut problems = merged.problems;
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
         if self.has_fleet {
             let manager = &self.app.manager;
             problems.extend(self.providers.apply(manager, &merged.configuration));
+            if self.objects.as_ref().is_some_and(Feed::has_read) {
+                self.providers.release(manager);
+            }
         }
         self.app.report_problems(&problems);
         self.app
@@ -147,7 +170,7 @@ impl Reload {
         let changes = self.reconcilers.follow(&merged.configuration);
         self.notices.set_kept(merged.kept);
         self.apply_changes(changes);
-        self.watch_all(&outcome.listing);
+        self.watch_all(&listing);
     }
 
     /// Applies changes to the manager, and reports them.
@@ -160,6 +183,7 @@ impl Reload {
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
+        let configuration = now;
         let (last, now) = (last.manager_spec(), now.manager_spec());
         if last == now {
             return;
@@ -168,8 +192,10 @@ impl Reload {
         self.app.manager.set_drain_timeout(now.drain_timeout());
         self.app.manager.set_metric_limits(now.metric_limits());
         self.app.manager.set_caches(now.caches.options());
-        let wanted = addresses(self.admin, self.has_fleet, &now);
-        self.addresses.send_replace(wanted);
+        match addresses(self.admin, self.has_fleet, configuration) {
+            Ok(wanted) => drop(self.addresses.send_replace(wanted)),
+            Err(error) => tracing::error!(%error, "the admin endpoints stay as they are"),
+        }
         let needs_restart = Arc::new(self.started.fixed_at_start(&now));
         // Stored before it is logged: a reader of the log may ask for it at once.
         self.app.needs_restart.store(needs_restart.clone());

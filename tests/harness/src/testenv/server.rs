@@ -57,6 +57,13 @@ impl Spec {
         self.with_controllers()
     }
 
+    /// Adds the controllers of [`Spec::with_controllers`], and the one that makes the roles admin, edit and view of their parts.
+    #[must_use]
+    pub fn with_role_aggregation(mut self) -> Self {
+        self.controllers.push("clusterrole-aggregation-controller");
+        self.with_controllers()
+    }
+
     /// Adds a user, with the rights of the roles bound to that name and the right to discovery. Letters, digits and dashes.
     #[must_use]
     pub fn with_user(mut self, name: impl Into<String>) -> Self {

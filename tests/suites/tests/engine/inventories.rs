@@ -178,10 +178,7 @@ async fn clusters_come_and_go_with_their_secrets() -> Result<()> {
     fleet.engaged(&["jungle", "zoo"]).await?;
     fleet.reconciles("zoo", "zoo").await?;
     let zoo = fleet.manager.ready("zoo").await?;
-    assert_eq!(
-        zoo.labels().get(DEFAULT_LABEL).map(String::as_str),
-        Some("true")
-    );
+    assert_eq!(zoo.labels().get(DEFAULT_LABEL), Some("true"));
     fleet.delete("v1", "Secret", "jungle")?;
     fleet.engaged(&["zoo"]).await?;
     fleet.no_problems().await
@@ -470,7 +467,7 @@ async fn a_capi_cluster_is_engaged_once_initialized_and_leaves_when_it_is_delete
     fleet.apply(initialized("zoo"))?;
     fleet.reconciles("fleet/zoo", "zoo").await?;
     let zoo = fleet.manager.ready("fleet/zoo").await?;
-    assert_eq!(zoo.labels().get("env").map(String::as_str), Some("prod"));
+    assert_eq!(zoo.labels().get("env"), Some("prod"));
     // It stays while it is not ready, and leaves as soon as it terminates.
     fleet.apply(capi_cluster(
         "zoo",

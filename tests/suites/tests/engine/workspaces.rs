@@ -216,9 +216,9 @@ async fn a_workspace_that_binds_the_export_is_a_cluster_with_its_own_objects() -
         assert_eq!(colours(&client, &live).await?, [colour]);
     }
     let cluster = fleet.manager.ready(&a).await?;
-    assert_eq!(cluster.properties()["path"], "root:a");
-    assert_eq!(cluster.properties()["binding"], "widgets");
-    assert_eq!(cluster.labels()["binding/tier"], "gold");
+    assert_eq!(cluster.properties().get("path"), Some("root:a"));
+    assert_eq!(cluster.properties().get("binding"), Some("widgets"));
+    assert_eq!(cluster.labels().get("binding/tier"), Some("gold"));
     let shard = fleet.server.shard(0).context("a shard")?;
     assert_eq!(shard.count(Verb::Watch, "widgets"), 1, "one for all");
     Ok(())

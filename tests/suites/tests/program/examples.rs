@@ -17,7 +17,7 @@ use windlass_harness::program::Program;
 use windlass_harness::testenv::{self, Environment, Server, Spec};
 
 /// Whom the manager's credentials are of.
-const USER: &str = "windlass";
+pub(crate) const USER: &str = "windlass";
 
 /// An example's documents in a folder of their own, with its guest as it was built.
 fn project(example: &str, of: &str) -> Result<Project> {
@@ -45,7 +45,7 @@ impl Project {
 }
 
 /// Puts what `windlass rbac` prints into a server, changed by `edit`, by its administrator.
-async fn allow(
+pub(crate) async fn allow(
     environment: &Environment,
     project: &Project,
     server: &Server,
@@ -99,7 +99,7 @@ pub(crate) async fn kubectl(
 }
 
 /// Starts `run`, and returns it with its admin address.
-async fn run(project: &Project) -> Result<(Program, String)> {
+pub(crate) async fn run(project: &Project) -> Result<(Program, String)> {
     let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
     let mut program = Program::start(project.path(), args)?;
     let line = program.line_with("admin endpoints", SOON).await?;

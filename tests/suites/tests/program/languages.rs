@@ -297,7 +297,7 @@ async fn run<A: AsRef<OsStr>>(
 }
 
 /// A tool as a user's shell would run it, with what toolchains download and build kept below `target`, for the next run.
-fn command<A: AsRef<OsStr>>(
+pub(crate) fn command<A: AsRef<OsStr>>(
     folder: &Path,
     tool: impl AsRef<OsStr>,
     args: impl IntoIterator<Item = A>,

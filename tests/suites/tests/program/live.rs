@@ -191,9 +191,11 @@ async fn the_admin_endpoints_move_while_the_program_runs() -> Result<()> {
     };
     assert_eq!(probes.get("/livez").await?.0, 200);
     let http = Http { address: second };
-    let named = "GET /api/v1/configuration HTTP/1.0\r\nHost: windlass.example\r\n\r\n";
+    let token = http.authorization();
+    let named =
+        format!("GET /api/v1/configuration HTTP/1.0\r\nHost: windlass.example\r\n{token}\r\n");
     let configuration: Json = eventually(SOON, "the name to be known", || async {
-        let (status, text) = http.send(named).await?;
+        let (status, text) = http.send(&named).await?;
         Ok(match status {
             200 => Seen::Yes(serde_json::from_str(&text)?),
             _ => Seen::NotYet(text),

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::{Program, binary};
+use windlass_harness::program::{Program, binary, runtime_folder};
 
 /// Starts `run` after something that a shell does first.
 async fn start_after(project: &Project, first: &str) -> Result<(Program, Http)> {
@@ -23,6 +23,7 @@ async fn start_after(project: &Project, first: &str) -> Result<(Program, Http)> 
         .args(["-c", &script])
         .current_dir(project.path())
         .env("NO_COLOR", "1")
+        .env("XDG_RUNTIME_DIR", runtime_folder())
         .env_remove("KUBECONFIG")
         .env_remove("WINDLASS_LOG");
     let mut program = Program::spawn(command)?;

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 
-/// More than the admin port takes connections at once.
-const MANY: usize = 80;
+/// More than an admin port takes connections at once.
+const MANY: usize = 300;
 
 async fn ready(http: &Http) -> Result<()> {
     eventually(SOON, "readiness", || async {
@@ -97,26 +97,42 @@ async fn without_a_reachable_cluster_the_process_is_not_ready_and_says_why() -> 
 #[tokio::test]
 async fn requests_that_are_never_finished_silence_neither_probes_nor_the_rest() -> Result<()> {
     let project = Project::new()?;
-    let probes = manager("{admin: {probeAddress: \"127.0.0.1:0\"}}");
+    let probes =
+        manager("{admin: {probeAddress: \"127.0.0.1:0\", metricsAddress: \"127.0.0.1:0\"}}");
     project.write_config(&[reconciler("hello", &guest("hello")), probes])?;
     let _server = fleet(&project, &["alpha"]).await?;
     let (mut program, address) = start(&project).await?;
     let probed = address_in(&program.line_with("probes are served", SOON).await?)?;
+    let measured = address_in(&program.line_with("metrics are served", SOON).await?)?;
     let (http, probes) = (Http { address }, Http { address: probed });
+    let metrics = Http { address: measured };
     ready(&probes).await?;
     // An address that tells nothing but whether all is well.
     for path in ["/metrics", "/api/v1/clusters"] {
         assert_eq!(probes.get(path).await?.0, 404, "{path}");
         assert_eq!(http.get(path).await?.0, 200, "{path}");
     }
-    let mut unfinished = Vec::new();
-    for http in [&http, &probes] {
-        for _ in 0..MANY {
-            let mut stream = TcpStream::connect(&http.address).await?;
-            stream.write_all(b"GET /livez HTTP/1.1\r\n").await?;
-            unfinished.push(stream);
+    assert_eq!(metrics.get("/metrics").await?.0, 200);
+    for path in ["/livez", "/api/v1/clusters"] {
+        assert_eq!(metrics.get(path).await?.0, 404, "{path}");
+    }
+    // Idle ones, and heads that never end.
+    for begin in ["", "GET /livez HTTP/1.1\r\n"] {
+        let mut unfinished = Vec::new();
+        for http in [&http, &probes, &metrics] {
+            for _ in 0..MANY {
+                let mut stream = TcpStream::connect(&http.address).await?;
+                stream.write_all(begin.as_bytes()).await?;
+                unfinished.push(stream);
+            }
         }
-        for path in ["/livez", "/readyz"] {
+        for (http, path) in [
+            (&http, "/livez"),
+            (&http, "/api/v1/clusters"),
+            (&probes, "/livez"),
+            (&probes, "/readyz"),
+            (&metrics, "/metrics"),
+        ] {
             let answer = tokio::time::timeout(SOON, http.get(path)).await;
             assert_eq!(answer.context("an answer")??.0, 200, "{path}");
         }
@@ -133,8 +149,9 @@ async fn pages_of_other_sites_reach_nothing_and_probes_by_any_name_a_status() ->
     let (_program, address) = start(&project).await?;
     let http = Http { address };
     ready(&http).await?;
+    let token = http.authorization();
     let get = async |path: &str, host: &str| {
-        let text = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        let text = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{token}\r\n");
         http.send(&text).await
     };
     for path in ["/api/v1/keys", "/api/v1/configuration", "/metrics"] {
@@ -161,7 +178,7 @@ async fn pages_of_other_sites_reach_nothing_and_probes_by_any_name_a_status() ->
         ("Content-Type: application/json\r\nOrigin: null", 403),
     ] {
         let length = body.len();
-        let head = format!("POST /api/v1/requeue HTTP/1.0\r\nHost: {own}\r\n{headers}");
+        let head = format!("POST /api/v1/requeue HTTP/1.0\r\nHost: {own}\r\n{token}{headers}");
         let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
         assert_eq!(http.send(&request).await?.0, expected, "{headers}");
     }

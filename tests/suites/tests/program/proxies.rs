@@ -4,11 +4,10 @@ use crate::project::{Project, reconciler};
 use crate::running::{SOON, address_in, ask};
 use anyhow::Result;
 use std::time::Duration;
-use tokio::process::Command;
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::{Program, binary};
+use windlass_harness::program::Program;
 use windlass_harness::testenv;
 use windlass_harness::testenv::real_proxy::{RealProxy, Scheme};
 
@@ -23,14 +22,8 @@ fn start(project: &Project, proxy: &str) -> Result<Program> {
 /// Starts `run` with these variables, over the clusters in the project's folder.
 fn run(project: &Project, variables: &[(&str, &str)]) -> Result<Program> {
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
-    let mut command = Command::new(binary()?);
-    command
-        .args(["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"])
-        .current_dir(project.path())
-        .env_remove("NO_PROXY")
-        .env_remove("no_proxy")
-        .envs(variables.iter().copied());
-    Program::spawn(command)
+    let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
+    Program::start_with(project.path(), args, variables)
 }
 
 #[tokio::test]

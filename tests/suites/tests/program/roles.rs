@@ -47,8 +47,8 @@ async fn roles_are_printed_for_people_and_programs() -> Result<()> {
     let rules = told["items"][0]["rules"].as_array().map(Vec::len);
     assert_eq!(
         rules,
-        Some(1),
-        "it does nothing in the local cluster: {told}"
+        Some(3),
+        "it asks the local cluster about callers, and does nothing else there: {told}"
     );
     assert!(
         finished

@@ -120,7 +120,7 @@ async fn a_cluster_of_cluster_api_is_engaged_once_its_control_plane_is_initializ
         .await?;
     scene.fed(EAST, "parrot").await?;
     let engaged = play.ready_soon("capi-initialized/prod-eu").await?;
-    assert_eq!(engaged.labels()["region"], "eu");
+    assert_eq!(engaged.labels().get("region"), Some("eu"));
     play.no_problem().await?;
     play.end().await
 }
@@ -220,7 +220,7 @@ async fn the_older_version_of_cluster_api_and_its_topology_are_understood() -> R
     };
     let play = scene.play(provider(options))?;
     let old = play.ready_soon("capi-v1beta1/old").await?;
-    let property = |name: &str| old.properties().get(name).cloned().unwrap_or_default();
+    let property = |name: &str| old.properties().get(name).unwrap_or_default().to_owned();
     assert_eq!(property("topology.version"), "v1.36.1");
     assert_eq!(property("topology.class"), "large");
     scene.animal(WEST, "goat").await?;

@@ -152,7 +152,13 @@ async fn a_profile_is_engaged_once_its_control_plane_is_healthy() -> Result<()> 
     scene.fed(EAST, "parrot").await?;
     play.no_problem().await?;
     let engaged = play.ready_soon(&name).await?;
-    let property = |name: &str| engaged.properties().get(name).cloned().unwrap_or_default();
+    let property = |name: &str| {
+        engaged
+            .properties()
+            .get(name)
+            .unwrap_or_default()
+            .to_owned()
+    };
     assert_eq!(property("version.kubernetes"), "1.36.1");
     assert_eq!(property("cluster.clusterset.k8s.io"), "c-1");
     assert_eq!(property("clusterset.k8s.io"), "set-1");

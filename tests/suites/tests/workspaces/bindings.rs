@@ -51,14 +51,22 @@ async fn a_workspace_stays_until_its_last_binding_is_gone(ground: &Ground) -> Re
     let before = play.ready(&a.cluster).await?;
     shop.bind_as(&a, "again").await?;
     wait("both bindings to be known", || {
-        let binding = before.properties()["binding"].clone();
+        let binding = before
+            .properties()
+            .get("binding")
+            .unwrap_or_default()
+            .to_owned();
         Seen::of(binding, |names| names == "again,things")
     })
     .await?;
     // The second one takes over, and the workspace has been engaged all the time.
     ground.client.unbind(&a, "things").await?;
     wait("one binding to be left", || {
-        let binding = before.properties()["binding"].clone();
+        let binding = before
+            .properties()
+            .get("binding")
+            .unwrap_or_default()
+            .to_owned();
         Seen::of(binding, |names| names == "again")
     })
     .await?;

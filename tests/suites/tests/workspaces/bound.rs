@@ -81,8 +81,8 @@ async fn a_workspace_that_binds_the_export_is_a_cluster_with_its_own_objects(
     assert_eq!(play.keeper.clusters_of("only-a").join(" "), a.cluster);
     assert_eq!(play.keeper.clusters_of("only-b").join(" "), b.cluster);
     let cluster = play.ready(&a.cluster).await?;
-    assert_eq!(cluster.properties()["path"], a.path);
-    assert_eq!(cluster.properties()["binding"], "things");
+    assert_eq!(cluster.properties().get("path"), Some(&*a.path));
+    assert_eq!(cluster.properties().get("binding"), Some("things"));
     play.settles().await?;
     play.end().await
 }
@@ -160,7 +160,7 @@ async fn an_index_finds_what_is_in_the_workspace_and_the_fleet_has_the_others(
             };
             // All clusters, one after the other: each answers from the cache that they share.
             for cluster in context.fleet().clusters() {
-                if !cluster.properties().contains_key("logicalCluster") {
+                if cluster.properties().get("logicalCluster").is_none() {
                     continue;
                 }
                 let client = context.client_for(&cluster, &Arc::new(Grant::all()));

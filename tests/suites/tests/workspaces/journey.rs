@@ -44,7 +44,7 @@ async fn widgets_go_down_to_a_compute_cluster_their_phase_comes_up_and_deletions
     let manager = RunningManager::start(manager)?;
     let labels = BTreeMap::from([("role".to_owned(), COMPUTE.to_owned())]);
     manager.provider.put(ClusterSpec {
-        labels: Arc::new(labels),
+        labels: labels.into(),
         ..ClusterSpec::new(ClusterName::new(COMPUTE)?, ground.config(&compute.path)?)
     });
 

@@ -42,6 +42,11 @@ impl Problem {
 }
 
 impl Progress {
+    /// Whether the server does not serve the kind, and the store is empty.
+    pub(crate) fn is_unserved(&self) -> bool {
+        !self.synced && self.problem.as_ref().is_some_and(Problem::is_unserved)
+    }
+
     /// Whether a first read need not wait: the first list is in, or the server refuses it.
     pub(crate) fn is_decided(&self) -> bool {
         self.synced
@@ -87,11 +92,15 @@ impl Store {
     }
 
     pub(crate) fn set_problem(&self, problem: Problem) {
-        self.progress.send_if_modified(|p| {
+        let is_definite = problem.definite || problem.is_unserved();
+        let is_new = self.progress.send_if_modified(|p| {
             p.watching = false;
             let change = p.problem.as_ref() != Some(&problem);
             p.problem = Some(problem);
             change
         });
+        if is_new && is_definite {
+            self.writer.lock().progressed();
+        }
     }
 }

@@ -37,6 +37,9 @@ impl Change {
 pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change);
 
+    /// The store is [decided](super::Progress::is_decided) now, or its kind is not served any more. May be called when neither is new.
+    fn progressed(&self) {}
+
     /// The only [part](crate::workspace) of the cache that it is shown; `None`: all of it. Stays the same.
     fn part(&self) -> Option<Arc<str>> {
         None
@@ -78,11 +81,22 @@ impl Sinks {
         parts.filter_map(|part| self.by_part.get(&part)).collect()
     }
 
+    /// Tells every sink how far the store is.
+    pub(super) fn progressed(&self) {
+        for (_, sink) in self.of_all.iter().chain(self.by_part.values().flatten()) {
+            sink.progressed();
+        }
+    }
+
     fn add(&mut self, sink: Arc<dyn Sink>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let list = match sink.part() {
-            Some(part) => self.by_part.entry(part).or_default(),
+            // Nearly all parts have one sink.
+            Some(part) => self
+                .by_part
+                .entry(part)
+                .or_insert_with(|| Vec::with_capacity(1)),
             None => &mut self.of_all,
         };
         list.push((id, sink));

@@ -67,8 +67,12 @@ impl Store {
         self.publish(&sinks, changes);
         drop(sinks);
         self.note_reached();
-        self.progress
+        let is_first = self
+            .progress
             .send_if_modified(|p| !std::mem::replace(&mut p.synced, true));
+        if is_first {
+            self.writer.lock().progressed();
+        }
         Ok(())
     }
 

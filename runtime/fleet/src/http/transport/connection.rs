@@ -391,6 +391,9 @@ impl Connection {
         for (name, value) in call.identity.iter().flat_map(Identity::headers) {
             headers.append(name, value.clone());
         }
+        if let Some((name, value)) = call.header.clone() {
+            headers.insert(name, value);
+        }
         let path = self.path(&call);
         let mut body = Bytes::new();
         if let Some((content_type, bytes)) = call.body {

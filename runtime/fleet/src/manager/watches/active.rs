@@ -1,30 +1,40 @@
 //! One watch of one controller in one cluster. Entry point: [`ActiveWatch`].
 //!
 //! It owns the state of the watch. Its task, which changes that state, holds it weakly: the watch ends when it is dropped.
+//! The task lives while the watch has something to do or to wait for. A watch whose caches are filled and that owes no object is at rest,
+//! without a task, until [`WatchTask::wake`]: of thousands of watches nearly all are.
 //! Locks: `startup`, then `subscriptions`, then those of stores. The others are taken alone.
 
+use super::links::WatchLinks;
 use super::plan::WatchPlan;
+use super::running::RunningWatches;
 use super::startup::Startup;
+use super::task::Task;
 use super::visibility::Visibility;
+use super::work::Work;
 use crate::cache::store::Store;
-use crate::cluster::{Cluster, IndexUse, StoreUse};
+use crate::cluster::{Cluster, Fleet, IndexUse, StoreUse};
+use crate::manager::registrations::Registration;
 use crate::name::ClusterName;
 use crate::queue::Cause;
 use crate::request::ObjectKey;
 use crate::source::mapped::MappedEvents;
-use crate::source::{Enqueue, SourceSink};
+use crate::source::{Enqueue, SourceSink, WatchTask};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Notify;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use std::sync::{Arc, Weak};
+use tokio_util::sync::CancellationToken;
 
 /// One watch of one controller in one cluster. Dropping it ends the watch.
 pub(super) struct ActiveWatch {
     pub(super) cluster: Arc<Cluster>,
     pub(super) plan: Arc<WatchPlan>,
-    /// Notified when its controller was replaced, which may declare other indexes.
-    pub(super) replaced: Arc<Notify>,
+    pub(super) running: Weak<RunningWatches>,
+    pub(super) registration: Arc<Registration>,
+    pub(super) fleet: Fleet,
+    work: Arc<Work>,
+    /// Set when its controller was replaced, which may declare other indexes, until the task has declared them.
+    replaced: AtomicBool,
     subscriptions: Mutex<Vec<Subscription>>,
     /// Held as long as the watch lives: an index goes with its last user.
     indexes: Mutex<Vec<IndexUse>>,
@@ -34,7 +44,8 @@ pub(super) struct ActiveWatch {
     problem: Mutex<Option<String>>,
     /// Whether its caches have been filled once, or cannot be: until then its controller's keys of the cluster are held.
     in_step: AtomicBool,
-    _stop: DropGuard,
+    /// Ends the tasks of its mapper, if it has one.
+    mapping: Option<CancellationToken>,
 }
 
 /// A store that a watch follows.
@@ -64,25 +75,83 @@ impl Drop for Subscription {
     }
 }
 
+impl WatchTask for ActiveWatch {
+    fn wake(self: Arc<Self>) {
+        self.work.wake(|| {
+            let host = self.cluster.host();
+            let token = self.cluster.token().clone();
+            let task = Task::new(&self).run();
+            crate::task::spawn(self.cluster.tasks(), host, token, task).abort_handle()
+        });
+    }
+}
+
+impl Drop for ActiveWatch {
+    fn drop(&mut self) {
+        self.work.end();
+        if let Some(mapping) = &self.mapping {
+            mapping.cancel();
+        }
+    }
+}
+
 impl ActiveWatch {
-    /// A watch that ends `stop` when it is dropped.
+    /// A watch that has not begun: see [`WatchTask::wake`].
     pub(super) fn new(
         cluster: Arc<Cluster>,
         plan: Arc<WatchPlan>,
         startup: Startup,
-        stop: CancellationToken,
+        registration: Arc<Registration>,
+        running: Weak<RunningWatches>,
+        fleet: Fleet,
     ) -> Self {
+        let maps = matches!(plan.watch.enqueue, Enqueue::Mapped(_));
         Self {
+            mapping: maps.then(|| cluster.token().child_token()),
             cluster,
             plan,
-            replaced: Arc::default(),
+            running,
+            registration,
+            fleet,
+            work: Arc::default(),
+            replaced: AtomicBool::new(false),
             subscriptions: Mutex::default(),
             indexes: Mutex::default(),
             startup: Mutex::new(startup),
             problem: Mutex::default(),
             in_step: AtomicBool::new(false),
-            _stop: stop.drop_guard(),
         }
+    }
+
+    /// The references that its tasks hold.
+    pub(super) fn links(self: &Arc<Self>) -> WatchLinks {
+        WatchLinks {
+            running: self.running.clone(),
+            registration: self.registration.clone(),
+            watch: Arc::downgrade(self),
+            cluster: self.cluster.clone(),
+            plan: self.plan.clone(),
+        }
+    }
+
+    pub(super) fn work(&self) -> &Arc<Work> {
+        &self.work
+    }
+
+    /// Ends the tasks of its mapper, when the watch ends.
+    pub(super) fn mapping(&self) -> CancellationToken {
+        self.mapping.clone().unwrap_or_default()
+    }
+
+    /// Notes that its controller was replaced.
+    pub(super) fn controller_replaced(self: &Arc<Self>) {
+        self.replaced.store(true, Ordering::Release);
+        self.clone().wake();
+    }
+
+    /// Whether its controller has been replaced since this was asked last.
+    pub(super) fn take_replaced(&self) -> bool {
+        self.replaced.swap(false, Ordering::AcqRel)
     }
 
     pub(super) fn kind(&self) -> String {
@@ -151,6 +220,12 @@ impl ActiveWatch {
             .unwrap_or(Visibility::Starting)
     }
 
+    /// Whether objects or requests wait for room in the queue.
+    pub(super) fn owes(&self) -> bool {
+        let subscriptions = self.subscriptions.lock();
+        subscriptions.iter().any(|of| of.sink.owes())
+    }
+
     /// Whether it owes no object to its controller, and no mapped event waits for its code.
     pub(super) fn is_idle(&self) -> bool {
         self.subscriptions.lock().iter().all(|subscription| {
@@ -175,7 +250,7 @@ impl ActiveWatch {
         for subscription in self.subscriptions.lock().iter() {
             let sink = &subscription.sink;
             if sink.targets.lock().contains(cluster) {
-                sink.rescan.ask(Cause::Cluster);
+                sink.enqueue_all(Cause::Cluster);
             }
         }
     }
@@ -183,7 +258,7 @@ impl ActiveWatch {
     /// Enqueues every object of the watch again.
     pub(super) fn enqueue_all(&self) {
         for subscription in self.subscriptions.lock().iter() {
-            subscription.sink.rescan.ask(Cause::Reload);
+            subscription.sink.enqueue_all(Cause::Reload);
         }
     }
 
@@ -208,7 +283,10 @@ impl ActiveWatch {
     }
 
     pub(super) fn add_subscription(&self, subscription: Subscription) {
-        self.subscriptions.lock().push(subscription);
+        let mut subscriptions = self.subscriptions.lock();
+        // Nearly all watches have one.
+        subscriptions.reserve_exact(1);
+        subscriptions.push(subscription);
     }
 
     /// Replaces the subscription of the same sink.

@@ -24,16 +24,17 @@ pub(super) async fn run(links: &WatchLinks, sinks: Vec<Arc<SourceSink>>) {
 }
 
 async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
-    let resync_period = || links.registration.controller().options.resync;
     let next = |period: Option<Duration>| Some(Instant::now() + jitter(period?));
-    let mut period = resync_period();
+    let mut period = links.resync();
     let mut resync = next(period);
     loop {
         if !sink.owes() {
+            // The watch may have nothing left to do.
+            links.wake();
             tokio::select! {
                 // Also when the controller was replaced, maybe by one of another period.
                 () = sink.rescan.asked() => {
-                    let now = resync_period();
+                    let now = links.resync();
                     if now != period {
                         (period, resync) = (now, next(now));
                     }

@@ -3,11 +3,11 @@
 use super::active::ActiveWatch;
 use super::plan::WatchPlan;
 use super::running::RunningWatches;
-use crate::cache::store::Store;
 use crate::cluster::{Cluster, StoreUse};
 use crate::manager::registrations::Registration;
-use crate::source::SourceSink;
+use crate::source::{SourceSink, WatchTask as _};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The references that the tasks of a watch hold. The watch itself is held weakly, because its end ends the tasks.
 pub(super) struct WatchLinks {
@@ -19,16 +19,22 @@ pub(super) struct WatchLinks {
 }
 
 impl WatchLinks {
+    /// Has the task of the watch look for work.
+    pub(super) fn wake(&self) {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.wake();
+        }
+    }
+
+    /// How often every object is enqueued again, if at all.
+    pub(super) fn resync(&self) -> Option<Duration> {
+        self.registration.controller().options.resync
+    }
+
     /// The sinks of the watch's events now.
     pub(super) fn sinks(&self) -> Vec<Arc<SourceSink>> {
         let watch = self.watch.upgrade();
         watch.map(|watch| watch.sinks()).unwrap_or_default()
-    }
-
-    /// The stores that the watch follows now.
-    pub(super) fn stores(&self) -> Vec<Arc<Store>> {
-        let watch = self.watch.upgrade();
-        watch.map(|watch| watch.stores()).unwrap_or_default()
     }
 
     /// Holds on the stores that the watch follows now, each with its sink.

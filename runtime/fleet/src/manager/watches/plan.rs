@@ -5,8 +5,8 @@ use crate::cluster::{Cluster, TooManyStores};
 use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
+use crate::pairs::Pairs;
 use crate::source::{Enqueue, Watch};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a watch is to run. A watch whose plan stays equal goes on undisturbed.
@@ -18,7 +18,7 @@ pub(super) struct WatchPlan {
     /// The stores' name of the index of a `by-index` rule.
     pub(super) index: Option<Arc<str>>,
     /// The cluster's labels, if the grant depends on them: then other labels may grant other namespaces.
-    labels: Option<Arc<BTreeMap<String, String>>>,
+    labels: Option<Pairs>,
 }
 
 impl WatchPlan {

@@ -1,14 +1,12 @@
 //! Which stores a watch follows: one of its own selection as long as nobody needs the rest of the kind, else one of the whole kind.
-//! Entry points: [`store_key`], [`widen`] and [`unserved`].
+//! Entry points: [`store_key`] and [`widen`].
 
 use super::active::Subscription;
 use super::links::WatchLinks;
-use crate::api::ApiCode;
-use crate::cache::store::{Progress, Store, StoreKey};
+use crate::cache::store::StoreKey;
 use crate::cluster::{Backend, StoreUse};
 use crate::kind::Resource;
 use crate::source::SourceSink;
-use futures::future::select_all;
 use std::sync::Arc;
 
 /// The store to use: one of everything if there is one, else one of the namespace. A watch's selector filters its source; it
@@ -112,25 +110,7 @@ fn is_wider(this: &StoreKey, other: &StoreKey) -> bool {
         && this.field_selector == other.field_selector
 }
 
-/// Returns when the server has said that it does not serve a store's kind, and the store is empty.
-pub(super) async fn unserved(stores: Vec<Arc<Store>>) {
-    if stores.is_empty() {
-        return std::future::pending().await;
-    }
-    let each = stores.iter().map(|store| Box::pin(is_unserved(store)));
-    select_all(each).await;
-}
-
-async fn is_unserved(store: &Store) {
-    let mut progress = store.progress();
-    let ended = progress.wait_for(says_unknown_kind).await.is_err();
-    if ended {
-        std::future::pending().await
-    }
-}
-
-fn says_unknown_kind(progress: &Progress) -> bool {
-    let problem = progress.problem.as_ref();
-    let error = problem.and_then(|problem| problem.error.as_ref());
-    !progress.synced && error.is_some_and(|error| error.code == ApiCode::UnknownKind)
+/// Whether a store holds less than its kind, so that its users may have to move.
+pub(super) fn may_widen(key: &StoreKey) -> bool {
+    key.namespace.is_some() || !key.label_selector.is_empty()
 }

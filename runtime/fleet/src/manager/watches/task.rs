@@ -1,11 +1,11 @@
-//! The task of one watch in one cluster: waits for its kind, opens its stores and follows them. Entry point: [`Task::run`].
+//! The task of one watch in one cluster: waits for its kind, opens its stores, and enqueues what is owed. Entry point: [`Task::run`].
 
-use super::active::Subscription;
+use super::active::{ActiveWatch, Subscription};
 use super::enqueue;
 use super::links::WatchLinks;
 use super::plan::NoStore;
-use super::stores::{store_key, unserved, widen};
-use crate::cache::store::Progress;
+use super::stores::{may_widen, store_key, widen};
+use super::work::Work;
 use crate::cluster::{Backend, CrdArrival, Fleet, IndexUse};
 use crate::kind::Resource;
 use crate::source::mapped::MappedEvents;
@@ -14,9 +14,7 @@ use crate::source::{ControllerQueue, Enqueue, SourceSink};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// How long a watch that got no cache waits before it asks for one again.
@@ -24,25 +22,43 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The task of one watch in one cluster.
 pub(super) struct Task {
-    pub(super) links: WatchLinks,
-    pub(super) host: Handle,
-    pub(super) fleet: Fleet,
-    /// Notified when the controller of the watch was replaced.
-    pub(super) replaced: Arc<Notify>,
-    pub(super) token: CancellationToken,
+    links: WatchLinks,
+    fleet: Fleet,
+    work: Arc<Work>,
+}
+
+/// Why a task does not follow its stores any more.
+enum End {
+    /// Nothing is left to do.
+    Rest,
+    /// Stores that were refused are to be asked for again.
+    AskAgain,
+    /// The server does not serve the kind any more.
+    Unserved,
 }
 
 impl Task {
-    /// Brings the watch up and follows its stores, until it is dropped.
+    pub(super) fn new(watch: &Arc<ActiveWatch>) -> Self {
+        Self {
+            links: watch.links(),
+            fleet: watch.fleet.clone(),
+            work: watch.work().clone(),
+        }
+    }
+
+    /// Brings the watch up, and works until nothing is left to do. It can be run again at any time: what is there already stays.
     pub(super) async fn run(self) {
         let Ok(backend) = self.links.cluster.connected().await else {
             return;
         };
         loop {
-            // In boxes that are freed afterwards: what waits now takes little while the watch runs.
+            // In boxes that are freed afterwards: what waits now takes little meanwhile.
             let resource = Box::pin(self.resolve(&backend)).await;
-            Box::pin(self.declare_indexes(&backend)).await;
-            while self.follow(&backend, &resource).await {}
+            match Box::pin(self.follow(&backend, &resource)).await {
+                End::Rest => return,
+                End::AskAgain => continue,
+                End::Unserved => {}
+            }
             if let Some(watch) = self.links.watch.upgrade() {
                 watch.unsubscribe();
             }
@@ -50,10 +66,10 @@ impl Task {
         }
     }
 
-    /// Follows the stores of the watch. Returns whether to go on, with such stores as were refused; if not, the kind is not served
-    /// any more.
-    async fn follow(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> bool {
+    /// Follows the stores of the watch, such as are not refused.
+    async fn follow(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> End {
         let links = &self.links;
+        Box::pin(self.declare_indexes(backend)).await;
         let known = links.sinks();
         let refused = self.subscribe(backend, resource).err();
         self.finish_startup(&known, !matches!(refused, Some(NoStore::TooMany(_))));
@@ -63,35 +79,47 @@ impl Task {
             Some(NoStore::Denied(_) | NoStore::NotInScope(_)) | None => false,
         };
         links.set_problem(refused.map(|refused| refused.to_string()));
-        let enqueue = enqueue::run(links, links.sinks());
-        tokio::pin!(enqueue);
-        let again = ask_again(asks_again);
-        tokio::pin!(again);
-        let filled = self.filled();
-        tokio::pin!(filled);
+        let mut again = asks_again.then(|| Box::pin(tokio::time::sleep(ASK_AGAIN)));
+        let (mut enqueue, mut widening) = (None, None);
         loop {
-            tokio::select! {
-                () = &mut enqueue => {}
-                () = &mut filled => {}
-                () = self.replaced.notified() => {
-                    Box::pin(self.declare_indexes(backend)).await;
-                    links.sinks().iter().for_each(|sink| sink.rescan.wake());
+            let Some(watch) = links.watch.upgrade() else {
+                return End::Rest;
+            };
+            if watch.take_replaced() {
+                Box::pin(self.declare_indexes(backend)).await;
+                watch.sinks().iter().for_each(|sink| sink.rescan.wake());
+            }
+            let progress: Vec<_> = watch.stores().iter().map(|s| s.progress()).collect();
+            if progress.iter().any(|now| now.borrow().is_unserved()) {
+                return End::Unserved;
+            }
+            if progress.iter().all(|now| now.borrow().is_decided()) {
+                links.note_in_step();
+            }
+            match watch.owes() || links.resync().is_some() {
+                true => {
+                    _ = enqueue.get_or_insert_with(|| Box::pin(enqueue::run(links, watch.sinks())))
                 }
-                () = widen(links, backend, resource) => {}
-                () = &mut again => return true,
-                () = unserved(links.stores()) => return false,
+                false => enqueue = None,
+            }
+            if watch.stores().iter().any(|store| may_widen(&store.key)) {
+                widening.get_or_insert_with(|| Box::pin(widen(links, backend, resource)));
+            }
+            let waits = enqueue.is_some() || widening.is_some() || again.is_some();
+            if !waits {
+                match self.work.rest() {
+                    true => return End::Rest,
+                    false => continue,
+                }
+            }
+            drop(watch);
+            tokio::select! {
+                () = self.work.woken() => {}
+                () = reached(&mut enqueue) => {}
+                () = reached(&mut widening) => widening = None,
+                () = reached(&mut again) => return End::AskAgain,
             }
         }
-    }
-
-    /// Notes once the caches of the watch are filled, or cannot be. Never returns.
-    async fn filled(&self) {
-        for store in self.links.stores() {
-            // The sender lives as long as the store.
-            let _ = store.progress().wait_for(Progress::is_decided).await;
-        }
-        self.links.note_in_step();
-        std::future::pending().await
     }
 
     /// Waits for the kind to be served.
@@ -145,7 +173,7 @@ impl Task {
                 .map_err(NoStore::TooMany)?;
             let sink = Arc::new(self.sink(backend, namespace));
             if sink.mapped.is_some() {
-                self.run_mapper(&sink);
+                self.run_mapper(&watch, &sink);
             }
             watch.add_subscription(Subscription::new(user, sink));
         }
@@ -163,6 +191,7 @@ impl Task {
         SourceSink {
             cluster: cluster.clone(),
             fleet: self.fleet.clone(),
+            task: self.links.watch.clone(),
             backend: backend.clone(),
             watch: plan.watch.clone(),
             grant: plan.grant.clone(),
@@ -180,13 +209,13 @@ impl Task {
     }
 
     /// Runs the mapper of a sink's events. Code that maps is as busy as code that reconciles, so it has a task of its own.
-    fn run_mapper(&self, sink: &Arc<SourceSink>) {
+    fn run_mapper(&self, watch: &ActiveWatch, sink: &Arc<SourceSink>) {
         let controller = self.links.registration.controller();
         let span =
             tracing::info_span!("map", tenant = %controller.tenant, reconciler = %controller.name);
         let events = MappedEvents::run(sink.clone()).instrument(span);
-        let tasks = self.links.cluster.tasks();
-        crate::task::spawn(tasks, &self.host, self.token.clone(), events);
+        let cluster = &self.links.cluster;
+        crate::task::spawn(cluster.tasks(), cluster.host(), watch.mapping(), events);
     }
 
     /// Gives the watch's new sinks what the replaced watches left unfinished. Ends these once the watch has `all` its stores.
@@ -206,10 +235,10 @@ impl Task {
     }
 }
 
-/// Returns when stores that were refused are to be asked for again, if any were.
-async fn ask_again(refused: bool) {
-    if !refused {
-        return std::future::pending().await;
+/// Returns when a future is ready, if there is one.
+async fn reached(future: &mut Option<impl Future<Output = ()> + Unpin>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
-    Box::pin(tokio::time::sleep(ASK_AGAIN)).await;
 }

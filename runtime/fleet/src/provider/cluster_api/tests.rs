@@ -63,12 +63,8 @@ fn a_cluster_has_the_name_labels_and_topology_of_its_object() {
         };
         assert_eq!(spec.name.as_str(), "fleet/one");
         assert_eq!(spec.config.server(), "https://one.example:6443/");
-        assert_eq!(spec.labels["env"], "prod");
-        let properties: Vec<(&str, &str)> = spec
-            .properties
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
-            .collect();
+        assert_eq!(spec.labels.get("env"), Some("prod"));
+        let properties: Vec<(&str, &str)> = spec.properties.iter().collect();
         let expected = [
             ("phase", "Provisioned"),
             ("topology.class", "quick-start"),

@@ -58,9 +58,9 @@ fn a_healthy_profile_is_a_cluster_named_by_namespace_and_name() {
     let spec = engaged(&desired).unwrap();
     assert_eq!(spec.name.as_str(), "ns/prod");
     assert_eq!(spec.config.server(), "https://cluster.example.com/");
-    assert_eq!(spec.labels["env"], "prod");
-    assert_eq!(spec.properties["version.kubernetes"], "v1.35.2");
-    assert_eq!(spec.properties["clusterset.k8s.io"], "environ-1");
+    assert_eq!(spec.labels.get("env"), Some("prod"));
+    assert_eq!(spec.properties.get("version.kubernetes"), Some("v1.35.2"));
+    assert_eq!(spec.properties.get("clusterset.k8s.io"), Some("environ-1"));
     assert_eq!(desired.problem.as_deref(), None);
 }
 

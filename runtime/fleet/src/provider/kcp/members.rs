@@ -4,6 +4,7 @@ use super::Workspaces;
 use crate::cluster::RefusedClaims;
 use crate::grant::BINDING_LABELS;
 use crate::hub::HubObject;
+use crate::pairs::Pairs;
 use crate::provider::readiness::{Condition, is_true};
 use crate::workspace;
 use serde::Deserialize;
@@ -22,8 +23,8 @@ pub(super) struct Member {
     pub(super) path: Option<String>,
     /// Whether it is to be engaged. A workspace that is engaged stays so.
     pub(super) is_ready: bool,
-    pub(super) labels: Arc<BTreeMap<String, String>>,
-    pub(super) properties: Arc<BTreeMap<String, String>>,
+    pub(super) labels: Pairs,
+    pub(super) properties: Pairs,
     pub(super) refused_claims: Arc<RefusedClaims>,
 }
 

@@ -48,7 +48,7 @@ fn a_secret_is_a_cluster_of_the_current_context_with_its_labels() {
     let spec = engaged(KubeconfigSecretsOptions::default(), &with(KUBECONFIG));
     assert_eq!(spec.name.as_str(), "fleet/prod-eu");
     assert_eq!(spec.config.server(), "https://one.example/");
-    assert_eq!(spec.labels["env"], "prod");
+    assert_eq!(spec.labels.get("env"), Some("prod"));
 }
 
 #[test]

@@ -3,19 +3,21 @@
 use super::*;
 use axum::routing::get;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 /// Longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What the caller of `/slow` waits for.
+/// What the callers of `/slow` wait for, and how many have come to it.
 #[derive(Clone, Default)]
-struct Gate(Arc<Notify>);
+struct Gate(Arc<Notify>, Arc<AtomicUsize>);
 
 async fn serve(gate: Gate) -> (SocketAddr, JoinHandle<()>) {
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let slow = move || async move {
+        gate.1.fetch_add(1, Ordering::Relaxed);
         gate.0.notified().await;
         "slow"
     };
@@ -62,6 +64,59 @@ async fn requests_that_are_never_finished_silence_nobody() {
     }
     // The oldest made room, and got no answer.
     assert_eq!(rest(open.remove(0)).await, "");
+}
+
+/// A connection from one of this machine's addresses.
+async fn begin_from(peer: [u8; 4], address: SocketAddr, text: &str) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((peer, 0).into()).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn hundreds_of_idle_connections_of_one_peer_displace_no_connection_of_another() {
+    let (address, _serving) = serve(Gate::default()).await;
+    // It has begun before all others, and is the oldest of all for as long as they come.
+    let mut slow = begin_from([127, 0, 0, 2], address, "GET / HTTP/1.1\r\n").await;
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(begin_from([127, 0, 0, 3], address, "").await);
+    }
+    assert!(ask(address, "/").await.ends_with("here"));
+    slow.write_all(b"Host: x\r\n\r\n").await.unwrap();
+    assert!(rest(slow).await.ends_with("here"));
+    // The newest of the peer are still open.
+    let mut newest = idle.pop().unwrap();
+    newest
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(rest(newest).await.ends_with("here"));
+}
+
+#[tokio::test]
+async fn a_peer_whose_requests_are_all_being_answered_delays_no_other_peer() {
+    let gate = Gate::default();
+    let (address, _serving) = serve(gate.clone()).await;
+    let slow = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut answered = Vec::new();
+    for _ in 0..PER_PEER {
+        answered.push(begin_from([127, 0, 0, 2], address, slow).await);
+    }
+    let all_are_answered = async {
+        while gate.1.load(Ordering::Relaxed) < PER_PEER {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, all_are_answered)
+        .await
+        .expect("the requests are read");
+    let one_more = begin_from([127, 0, 0, 2], address, "").await;
+    assert_eq!(rest(one_more).await, "");
+    assert!(ask(address, "/").await.ends_with("here"));
+    gate.0.notify_waiters();
 }
 
 #[tokio::test]
@@ -114,7 +169,7 @@ async fn a_listener_closes_without_waiting_for_callers_that_have_not_asked() {
             .lock()
             .by_age
             .values()
-            .filter(|c| c.0 == Phase::Working)
+            .filter(|c| c.phase == Phase::Working)
             .count()
             == 0
         {

@@ -4,6 +4,7 @@ use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
 use crate::config::load::Configuration;
 use crate::config::rbac::{Hub, Member, Permissions, Place, Side, Work, in_local, of_manager};
 use std::collections::BTreeMap;
+use windlass_fleet::Pairs;
 
 /// The reconcilers of a configuration, and the manager that runs them.
 pub(super) struct Plan<'a> {
@@ -21,7 +22,7 @@ pub(super) struct Site<'a> {
     /// Its name; empty for the local cluster.
     pub(super) name: &'a str,
     /// Its labels.
-    pub(super) labels: &'a BTreeMap<String, String>,
+    pub(super) labels: &'a Pairs,
     /// The namespace of its server that it is; `None`: the whole server.
     pub(super) namespace: Option<&'a str>,
     /// Where the manager records its own Events, if this is the local cluster.

@@ -3,8 +3,9 @@
 use super::read_kubeconfig;
 use crate::config::document::Problem;
 use crate::config::kinds::{
-    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KcpSpec, KindSpec, KubeconfigFilesSpec,
-    KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal, SingleSpec, Source,
+    ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec, KindSpec,
+    KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal,
+    SingleSpec, Source,
 };
 use crate::config::load::Document;
 use futures::future::BoxFuture;
@@ -40,6 +41,7 @@ pub(crate) fn provider(
     let provider: Arc<dyn Provider> = match making.honour(spec.source())? {
         Source::KubeconfigFiles(files) => making.kubeconfig_files(files)?,
         Source::Single(single) => making.single(single)?,
+        Source::KubeconfigSecret(secret) => Arc::new(making.kubeconfig_secret(secret)?),
         Source::KubeconfigSecrets(secrets) => Arc::new(making.kubeconfig_secrets(secrets)?),
         Source::ClusterApi(clusters) => Arc::new(making.cluster_api(clusters)?),
         Source::ClusterProfiles(profiles) => Arc::new(making.cluster_profiles(profiles)?),
@@ -106,6 +108,22 @@ impl Making<'_> {
         Ok(Named::wrap(self.name(), Arc::new(provider)))
     }
 
+    fn kubeconfig_secret(&self, secret: &HubSecretSpec) -> Result<KubeconfigSecrets, Problem> {
+        let name = ClusterName::new(self.name()).map_err(|error| self.document.problem(error))?;
+        let key = secret.key.as_deref();
+        let options = KubeconfigSecretsOptions {
+            namespaces: [secret.namespace.clone()].into(),
+            label_selector: LabelSelector::default(),
+            only: Some((secret.name.clone(), name)),
+            key: key.unwrap_or(HubSource::SECRET_KEY).to_owned(),
+            context: secret.context.clone(),
+            policy: self.honour(self.spec.object_policy())?,
+            on_server_change: self.spec.on_server_change.engine(),
+            ..KubeconfigSecretsOptions::default()
+        };
+        Ok(KubeconfigSecrets::new(self.name(), options))
+    }
+
     fn kubeconfig_secrets(
         &self,
         from: &KubeconfigSecretsSpec,
@@ -120,6 +138,7 @@ impl Making<'_> {
             context: from.context.clone(),
             policy: self.honour(self.spec.object_policy())?,
             on_server_change: self.spec.on_server_change.engine(),
+            only: None,
         };
         Ok(KubeconfigSecrets::new(self.name(), options))
     }
@@ -220,7 +239,7 @@ impl Making<'_> {
 }
 
 /// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
-fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
     let listed = variable.unwrap_or_default();
     let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
     let listed: Vec<PathBuf> = listed.collect();

@@ -1,6 +1,7 @@
 //! YAML values with their positions. Entry point: [`parse`].
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value as Json;
 use serde_saphyr::Spanned;
 use std::fmt;
 
@@ -62,6 +63,30 @@ pub(crate) struct Key {
 }
 
 impl Node {
+    /// A value that stands nowhere: all of it is at the first position.
+    pub(crate) fn of(value: &Json) -> Self {
+        let at = Position { line: 1, column: 1 };
+        let value = match value {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => Value::Integer(number),
+                (None, Some(number)) => Value::Unsigned(number),
+                (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Self::of).collect()),
+            Json::Object(fields) => {
+                let entry = |(text, value): (&String, &Json)| {
+                    let text = text.clone();
+                    (Key { at, text }, Self::of(value))
+                };
+                Value::Map(fields.iter().map(entry).collect())
+            }
+        };
+        Self { at, value }
+    }
+
     /// The value of a key, if this is a mapping that has the key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {

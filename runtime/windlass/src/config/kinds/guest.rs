@@ -1,17 +1,21 @@
-//! The component of a Reconciler: a file, or an image in a registry. Entry point: [`GuestSpec`].
+//! The component of a Reconciler: a file, a guest of the platform, or an image in a registry. Entry point: [`GuestSpec`].
 
-use crate::config::kinds::{Interval, Refusal};
+use crate::config::kinds::{Interval, Origin, Refusal};
 use crate::registry::{ImageDigest, Reference};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where the component is: `path` or `image`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Where the component is: exactly one of `path`, `name` and `image`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct GuestSpec {
-    /// A .wasm file, or a source folder that `dev` and `build` build; relative to the document's folder.
+    /// A .wasm file, or a source folder that `dev` and `build` build; relative to the document's folder. Only in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
+    /// A guest of the platform, by its name in `spec.guests` of the Manager. Only in a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
     /// An image in a registry, `HOST/NAME:TAG`. Its tag is looked up again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<String>,
@@ -27,11 +31,12 @@ pub(crate) struct GuestSpec {
 }
 
 /// A Secret of the local cluster, of the type kubernetes.io/dockerconfigjson.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct PullSecretSpec {
-    /// Its namespace.
-    pub(crate) namespace: String,
+    /// Its namespace. In a cluster it is that of the Reconciler, and not to be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
     /// Its name.
     pub(crate) name: String,
 }
@@ -50,7 +55,7 @@ impl GuestSpec {
     const LEAST_INTERVAL: Interval = Interval::seconds(10);
     const LONGEST_INTERVAL: Interval = Interval::seconds(24 * 3600);
 
-    /// The file or folder; none: an image.
+    /// The file or folder, also of a guest of the platform once that has been looked up; none: an image.
     pub(crate) fn path(&self) -> Option<&PathBuf> {
         self.path.as_ref()
     }
@@ -79,16 +84,21 @@ impl GuestSpec {
         }
     }
 
-    fn of_path<'a>(&self, path: &'a PathBuf) -> Result<GuestSource<'a>, Refusal> {
+    /// What only an image has.
+    fn check_no_image(&self) -> Result<(), Refusal> {
         let others = [
             ("spec.guest.digest", self.digest.is_some()),
             ("spec.guest.interval", self.interval.is_some()),
             ("spec.guest.pullSecret", self.pull_secret.is_some()),
         ];
         match others.into_iter().find(|(_, given)| *given) {
-            None => Ok(GuestSource::Path(path)),
-            Some((field, _)) => Err(Refusal::new(field, "only an image has it: remove it")),
+            None => Ok(()),
+            Some((field, _)) => Err(Refusal::new(field, "only an image has it: leave it out")),
         }
+    }
+
+    fn of_path<'a>(&self, path: &'a PathBuf) -> Result<GuestSource<'a>, Refusal> {
+        self.check_no_image().map(|()| GuestSource::Path(path))
     }
 
     fn of_image(&self, image: &str) -> Result<GuestSource<'_>, Refusal> {
@@ -117,19 +127,50 @@ impl GuestSpec {
     }
 
     /// Refuses what cannot be honoured.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
-        self.source()?;
+    pub(super) fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        match (origin, &self.path, &self.name, &self.image) {
+            (Origin::File, _, Some(_), _) => {
+                let message = "it is for Reconcilers in a cluster: leave it out";
+                return Err(Refusal::new("spec.guest.name", message));
+            }
+            (Origin::Cluster, Some(_), ..) => {
+                let message =
+                    "a path is for files only: give name, a guest of the platform, or image";
+                return Err(Refusal::new("spec.guest.path", message));
+            }
+            (Origin::Cluster, None, Some(_), Some(_)) | (Origin::Cluster, None, None, None) => {
+                let message = "give exactly one of name, a guest of the platform, and image";
+                return Err(Refusal::new("spec.guest", message));
+            }
+            (Origin::Cluster, None, Some(_), None) => self.check_no_image()?,
+            (Origin::File, ..) | (Origin::Cluster, None, None, Some(_)) => _ = self.source()?,
+        }
         let range = Self::LEAST_INTERVAL..=Self::LONGEST_INTERVAL;
         if let Some(interval) = self.interval {
             super::within("spec.guest.interval", interval, &range)?;
         }
-        if let Some(secret) = &self.pull_secret
-            && (secret.namespace.is_empty() || secret.name.is_empty())
-        {
-            let message = "namespace and name are needed: those of a Secret of the local cluster";
-            return Err(Refusal::new("spec.guest.pullSecret", message));
-        }
-        Ok(())
+        let secret = self.pull_secret.as_ref();
+        secret.map_or(Ok(()), |secret| secret.check(origin))
+    }
+}
+
+impl PullSecretSpec {
+    fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        let has_namespace = self.namespace.as_ref().is_some_and(|name| !name.is_empty());
+        let message = match origin {
+            Origin::Cluster if self.namespace.is_some() => {
+                let message = "it is the namespace of the Reconciler: leave it out";
+                return Err(Refusal::new("spec.guest.pullSecret.namespace", message));
+            }
+            Origin::File if !has_namespace => {
+                "namespace and name are needed: those of a Secret of the local cluster"
+            }
+            _ if self.name.is_empty() => {
+                "a name is needed: that of a Secret of the Reconciler's namespace"
+            }
+            _ => return Ok(()),
+        };
+        Err(Refusal::new("spec.guest.pullSecret", message))
     }
 }
 
@@ -169,7 +210,7 @@ mod tests {
 
     #[test]
     fn exactly_one_source_is_given() {
-        let refused = |spec: GuestSpec| spec.check().unwrap_err().path;
+        let refused = |spec: GuestSpec| spec.check(Origin::File).unwrap_err().path;
         let path = || Some(PathBuf::from("a.wasm"));
         let both = GuestSpec {
             path: path(),
@@ -190,5 +231,32 @@ mod tests {
             ..GuestSpec::default()
         };
         assert_eq!(refused(often), "spec.guest.interval");
+    }
+    #[test]
+    fn a_cluster_has_guests_of_the_platform_and_images_with_secrets_of_the_own_namespace() {
+        let refused = |spec: GuestSpec| {
+            spec.check(Origin::Cluster)
+                .err()
+                .map(|refusal| refusal.path)
+        };
+        let of_image = |namespace: Option<&str>| GuestSpec {
+            image: Some("r.io/x:1".to_owned()),
+            pull_secret: Some(PullSecretSpec {
+                namespace: namespace.map(str::to_owned),
+                name: "login".to_owned(),
+            }),
+            ..GuestSpec::default()
+        };
+        assert_eq!(refused(of_image(None)), None);
+        let elsewhere = refused(of_image(Some("other")));
+        assert_eq!(
+            elsewhere.as_deref(),
+            Some("spec.guest.pullSecret.namespace")
+        );
+        let both = GuestSpec {
+            name: Some("hello".to_owned()),
+            ..of_image(None)
+        };
+        assert_eq!(refused(both).as_deref(), Some("spec.guest"));
     }
 }

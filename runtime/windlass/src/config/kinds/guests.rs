@@ -2,13 +2,14 @@
 
 use crate::config::kinds::Refusal;
 use crate::registry::{GuestPolicy, ImagePattern, PublicKey};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most patterns and most keys: each image is compared with all of them.
 const MOST: usize = 100;
 
 /// Bounds on the images of a tenant. With any of them, files are no guests.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct GuestsSpec {
     /// Registries, `HOST[:PORT][/NAME…]`: names that begin so are allowed. `*` matches any characters of a part. Default: all; an
@@ -21,7 +22,7 @@ pub(crate) struct GuestsSpec {
 }
 
 /// Signatures by cosign.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct SignaturesSpec {
     /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed.

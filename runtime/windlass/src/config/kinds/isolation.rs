@@ -1,8 +1,10 @@
 //! What the calls of a reconciler share. Entry point: [`IsolationSpec`].
 
 use crate::config::kinds::{Bytes, Interval, Refusal, within};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::borrow::Cow;
 use std::fmt;
 use windlass_sandbox::{Isolation, Reuse};
 
@@ -16,7 +18,7 @@ pub(crate) struct IsolationSpec {
 }
 
 /// What one instance may serve; whichever bound is reached first ends it, and so does a call that fails by more than an answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ReuseSpec {
     /// Calls, 1 to 1000000. Default: 100.
@@ -67,17 +69,29 @@ impl IsolationSpec {
     }
 }
 
+impl JsonSchema for IsolationSpec {
+    fn schema_name() -> Cow<'static, str> {
+        Bounds::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Bounds::json_schema(generator)
+    }
+}
+
 impl<'de> Deserialize<'de> for IsolationSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Words)
     }
 }
 
-/// Bounds, as they stand under `isolation`.
-#[derive(Deserialize)]
+/// What stands under `isolation`, if that is no word.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "IsolationSpec")]
 struct Bounds {
-    reuse: ReuseSpec,
+    /// An instance serves several calls, one after the other, and the guest's memory is kept between them. Default: not.
+    reuse: Option<ReuseSpec>,
 }
 
 struct Words;
@@ -102,7 +116,7 @@ impl<'de> de::Visitor<'de> for Words {
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<IsolationSpec, A::Error> {
         let bounds = Bounds::deserialize(MapAccessDeserializer::new(map))?;
         Ok(IsolationSpec {
-            reuse: Some(bounds.reuse),
+            reuse: bounds.reuse,
         })
     }
 }

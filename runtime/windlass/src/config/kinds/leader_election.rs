@@ -24,7 +24,7 @@ pub(crate) struct LeaderElectionSpec {
 }
 
 impl LeaderElectionSpec {
-    const DEFAULT: &'static str = "windlass";
+    pub(super) const DEFAULT: &'static str = "windlass";
 
     /// Refuses what cannot be honoured.
     pub(super) fn check(&self) -> Result<(), Refusal> {

@@ -2,12 +2,13 @@
 //! and [`TenantLimits`].
 
 use crate::config::kinds::{Bytes, Interval, Processors, Refusal, at_least_one, within};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_sandbox::{Limits, Rate};
 
 /// What one reconciler may use.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ReconcilerLimits {
     /// Memory of an instance, 1Mi to 256Mi. Default: 64Mi.
@@ -43,7 +44,7 @@ pub(crate) struct ReconcilerLimits {
 }
 
 /// What a tenant's reconcilers may use together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TenantLimits {
     /// Memory of all of its guests' instances together, 1Mi or more. Default: 512Mi.
@@ -62,7 +63,7 @@ pub(crate) struct TenantLimits {
 }
 
 /// The most that a reconciler may have; nothing where nothing is said.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct Ceiling(Box<ReconcilerLimits>);
 

@@ -1,9 +1,12 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
+use crate::config::kinds::admin::AdminSpec;
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
 use crate::config::kinds::registries::RegistriesSpec;
-use crate::config::kinds::{Bytes, Interval, Refusal, at_least_one, within};
+use crate::config::kinds::{
+    AccessProviderSpec, Authentication, Bytes, Interval, Refusal, at_least_one, within,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -36,6 +39,20 @@ pub(crate) struct ManagerSpec {
     pub(crate) leader_election: LeaderElectionSpec,
     /// How registries of images are reached.
     pub(crate) registries: RegistriesSpec,
+    /// Guests that Reconcilers in the local cluster use by these names. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) guests: BTreeMap<String, InstalledGuest>,
+    /// Programs that Providers in the local cluster use by their names. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) access_providers: Vec<AccessProviderSpec>,
+}
+
+/// A guest of the platform.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct InstalledGuest {
+    /// A .wasm file, or a source folder that was built; relative to the document's folder.
+    pub(crate) path: PathBuf,
 }
 
 /// The local cluster: `kubeconfig` or `inCluster`.
@@ -61,21 +78,6 @@ pub(crate) struct ConcurrencySpec {
     /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: none.
     pub(crate) kinds: BTreeMap<String, usize>,
 }
-
-/// Where state, probes and metrics are served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct AdminSpec {
-    /// Address and port. Default: 127.0.0.1:8080.
-    pub(crate) address: Option<String>,
-    /// A second address and port, for the probes alone. Default: none.
-    pub(crate) probe_address: Option<String>,
-    /// Names, without a port, that `Host` of a request may have besides IP addresses and `localhost`; up to 100. Default: none.
-    pub(crate) allow_hosts: Vec<String>,
-}
-
-/// Most names in `spec.admin.allowHosts`: each request is compared with all of them.
-const MAX_HOSTS: usize = 100;
 
 /// Bounds on calls to API servers, each cluster counting for itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -132,6 +134,14 @@ impl ManagerSpec {
         }
     }
 
+    /// Whether the local cluster may be asked about callers of the API: it is, or in a pod it would be.
+    pub(crate) fn may_review_tokens(&self) -> bool {
+        match self.admin.authentication {
+            Some(authentication) => authentication == Authentication::TokenReview,
+            None => self.local.as_ref().is_none_or(|local| local.in_cluster),
+        }
+    }
+
     /// How long a stop waits for what is running, the default filled in.
     pub(crate) fn drain_timeout(&self) -> Duration {
         self.drain_timeout.unwrap_or(Self::DEFAULT_DRAIN).0
@@ -164,6 +174,8 @@ impl ManagerSpec {
     /// Where the admin endpoints listen when nothing else is said.
     pub(crate) const DEFAULT_ADMIN: SocketAddr =
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+    /// The name of the Lease when nothing else is said.
+    pub(crate) const DEFAULT_LEASE: &str = LeaderElectionSpec::DEFAULT;
     /// How long a stop waits when nothing else is said.
     pub(crate) const DEFAULT_DRAIN: Interval = Interval::seconds(30);
 
@@ -192,53 +204,12 @@ impl ManagerSpec {
             )?;
         }
         self.admin.check()?;
+        let nameless = |provider: &&AccessProviderSpec| provider.exec_config.is_none();
+        if let Some(provider) = self.access_providers.iter().find(nameless) {
+            let message = format!("{:?} has no execConfig: name its program", provider.name);
+            return Err(Refusal::new("spec.accessProviders", message));
+        }
         self.leader_election.check()
-    }
-}
-
-impl AdminSpec {
-    /// Where all endpoints are served, the default filled in.
-    pub(crate) fn address(&self) -> SocketAddr {
-        let given = self.address.as_deref();
-        // What is no address has been refused.
-        let given = given.and_then(|address| address.parse().ok());
-        given.unwrap_or(ManagerSpec::DEFAULT_ADMIN)
-    }
-
-    /// Where the probes alone are served.
-    pub(crate) fn probe_address(&self) -> Option<SocketAddr> {
-        self.probe_address.as_deref()?.parse().ok()
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        for (path, address) in [
-            ("spec.admin.address", &self.address),
-            ("spec.admin.probeAddress", &self.probe_address),
-        ] {
-            if let Some(address) = address
-                && address.parse::<SocketAddr>().is_err()
-            {
-                let message = format!(
-                    "{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080"
-                );
-                return Err(Refusal::new(path, message));
-            }
-        }
-        let path = "spec.admin.allowHosts";
-        within(path, self.allow_hosts.len(), &(0..=MAX_HOSTS))?;
-        let is_name = |name: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (1..=253).contains(&name.len()) && name.bytes().all(plain)
-        };
-        match self.allow_hosts.iter().find(|name| !is_name(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let message = format!(
-                    "{name:?} is not a name of a host: write it without scheme, port and wildcards, for example windlass.example.com"
-                );
-                Err(Refusal::new(path, message))
-            }
-        }
     }
 }
 

@@ -10,27 +10,30 @@ mod profiles;
 mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
-pub(crate) use hub::{HubSpec, ReadySpec};
+pub(crate) use hub::{HubSecretSpec, HubSpec, ReadySpec};
 pub(crate) use kcp::KcpSpec;
 pub(crate) use kind::KindSpec;
 pub(crate) use namespaces::NamespacesSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
-pub(crate) use profiles::ClusterProfilesSpec;
+pub(crate) use profiles::{AccessProviderSpec, ClusterProfilesSpec};
 pub(crate) use trust::Exec;
 
-use crate::config::kinds::Refusal;
+use crate::config::kinds::{Origin, Refusal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::ClusterName;
 use windlass_fleet::engage::ServerChange;
 
 /// Where clusters come from: exactly one [`Source`], and what holds for its clusters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ProviderSpec {
     /// Every context of kubeconfig files, which are watched.
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
+    /// One cluster, named as the provider is, by the kubeconfig in a Secret of the local cluster.
+    pub(crate) kubeconfig_secret: Option<HubSecretSpec>,
     /// A cluster for each Secret of a hub that holds a kubeconfig and has certain labels.
     pub(crate) kubeconfig_secrets: Option<KubeconfigSecretsSpec>,
     /// The clusters of Cluster API, v1beta2 or v1beta1, each named `<namespace>/<name>`.
@@ -50,7 +53,8 @@ pub(crate) struct ProviderSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
     /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
-    pub(crate) exec: Exec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exec: Option<Exec>,
     /// What kubeconfigs in objects, and kcp, may name: hosts, `*.example.com`, addresses, CIDRs.
     /// Default: all but loopback and link-local.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +67,7 @@ pub(crate) struct ProviderSpec {
 }
 
 /// What happens to a cluster whose context names another server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum OnServerChange {
     /// The server before is kept until the new one can take over.
@@ -84,7 +88,7 @@ impl OnServerChange {
 }
 
 /// No clusters. It has no fields.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoneSpec {}
 
@@ -95,6 +99,8 @@ pub(crate) enum Source<'a> {
     KubeconfigFiles(&'a KubeconfigFilesSpec),
     /// `single`.
     Single(&'a SingleSpec),
+    /// `kubeconfigSecret`.
+    KubeconfigSecret(&'a HubSecretSpec),
     /// `kubeconfigSecrets`.
     KubeconfigSecrets(&'a KubeconfigSecretsSpec),
     /// `clusterAPI`.
@@ -113,9 +119,10 @@ pub(crate) enum Source<'a> {
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 9] = [
+    const NAMES: [&'static str; 10] = [
         "kubeconfigFiles",
         "single",
+        "kubeconfigSecret",
         "kubeconfigSecrets",
         "clusterAPI",
         "clusterProfiles",
@@ -130,6 +137,7 @@ impl Source<'_> {
         match self {
             Self::KubeconfigFiles(_) => "kubeconfigFiles",
             Self::Single(_) => "single",
+            Self::KubeconfigSecret(_) => "kubeconfigSecret",
             Self::KubeconfigSecrets(_) => "kubeconfigSecrets",
             Self::ClusterApi(_) => "clusterAPI",
             Self::ClusterProfiles(_) => "clusterProfiles",
@@ -143,7 +151,8 @@ impl Source<'_> {
     /// Whether any kubeconfig or server that it reads stands in an object, whose author is not the operator.
     fn reads_objects(&self) -> bool {
         match self {
-            Self::KubeconfigSecrets(_)
+            Self::KubeconfigSecret(_)
+            | Self::KubeconfigSecrets(_)
             | Self::ClusterApi(_)
             | Self::ClusterProfiles(_)
             | Self::Kcp(_) => true,
@@ -152,12 +161,54 @@ impl Source<'_> {
         }
     }
 
-    fn check(&self) -> Result<(), Refusal> {
+    /// The hub that it names.
+    fn from(&self) -> Option<&HubSpec> {
+        match self {
+            Self::KubeconfigSecrets(secrets) => secrets.from.as_ref(),
+            Self::ClusterApi(clusters) => clusters.from.as_ref(),
+            Self::ClusterProfiles(profiles) => profiles.from.as_ref(),
+            Self::Namespaces(namespaces) => namespaces.from.as_ref(),
+            Self::Kcp(kcp) => kcp.from.as_ref(),
+            Self::KubeconfigFiles(_)
+            | Self::Single(_)
+            | Self::KubeconfigSecret(_)
+            | Self::Kind(_)
+            | Self::None => None,
+        }
+    }
+
+    /// Refuses what names a file or a program of the machine of this process.
+    fn check_in_cluster(&self) -> Result<(), Refusal> {
+        let own = format!("spec.{}", self.name());
+        let remedy = match self {
+            Self::KubeconfigFiles(_) | Self::Single(_) => {
+                "it reads files, and is for files only: give kubeconfigSecret or kubeconfigSecrets"
+            }
+            Self::Kind(_) => "it runs a program, and is for files only",
+            _ => {
+                let in_file = |from: &HubSpec| from.kubeconfig.is_some() || from.context.is_some();
+                return match self.from() {
+                    Some(from) if in_file(from) => Err(Refusal::new(
+                        format!("{own}.from"),
+                        "a path is for files only: give kubeconfigSecret",
+                    )),
+                    _ => Ok(()),
+                };
+            }
+        };
+        Err(Refusal::new(own, remedy))
+    }
+
+    fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        if origin == Origin::Cluster {
+            self.check_in_cluster()?;
+        }
         match self {
             Self::KubeconfigFiles(files) => files.check(),
+            Self::KubeconfigSecret(secret) => secret.check("spec.kubeconfigSecret"),
             Self::KubeconfigSecrets(secrets) => secrets.check(),
             Self::ClusterApi(clusters) => clusters.check(),
-            Self::ClusterProfiles(profiles) => profiles.check(),
+            Self::ClusterProfiles(profiles) => profiles.check(origin),
             Self::Kind(kind) => kind.check(),
             Self::Namespaces(namespaces) => namespaces.check(),
             Self::Kcp(kcp) => kcp.check(),
@@ -175,6 +226,9 @@ impl ProviderSpec {
         let given: Vec<Source<'_>> = [
             self.kubeconfig_files.as_ref().map(Source::KubeconfigFiles),
             self.single.as_ref().map(Source::Single),
+            self.kubeconfig_secret
+                .as_ref()
+                .map(Source::KubeconfigSecret),
             self.kubeconfig_secrets
                 .as_ref()
                 .map(Source::KubeconfigSecrets),
@@ -219,11 +273,15 @@ impl ProviderSpec {
     }
 
     /// Refuses what cannot be honoured.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        if origin == Origin::Cluster && self.exec.is_some() {
+            let message = "it is for kubeconfigs in files only: leave it out";
+            return Err(Refusal::new("spec.exec", message));
+        }
         if let Some(prefix) = &self.prefix {
             check_prefix(prefix)?;
         }
-        self.source()?.check()?;
+        self.source()?.check(origin)?;
         self.check_trust()
     }
 }

@@ -1,6 +1,8 @@
 //! Amounts of memory and of processors as people write them. Entry points: [`Bytes`] and [`Processors`].
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,6 +71,18 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+impl JsonSchema for Bytes {
+    fn schema_name() -> Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true, "pattern": "^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$", "maxLength": 24,
+        })
+    }
+}
+
 struct BytesVisitor;
 
 impl de::Visitor<'_> for BytesVisitor {
@@ -131,6 +145,18 @@ impl fmt::Display for Processors {
 impl<'de> Deserialize<'de> for Processors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ProcessorsVisitor)
+    }
+}
+
+impl JsonSchema for Processors {
+    fn schema_name() -> Cow<'static, str> {
+        "Processors".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true, "pattern": "^[0-9]+(m|[.][0-9]{1,3})?$", "maxLength": 24,
+        })
     }
 }
 

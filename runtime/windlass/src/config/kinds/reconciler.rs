@@ -1,16 +1,19 @@
 //! Kind `Reconciler`: a guest at work. Entry point: [`ReconcilerSpec`].
 
 use crate::config::kinds::guest::GuestSpec;
-use crate::config::kinds::{Interval, IsolationSpec, ReconcilerLimits, Refusal, RuleSpec, rules};
+use crate::config::kinds::{
+    Interval, IsolationSpec, Origin, ReconcilerLimits, Refusal, RuleSpec, rules,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use windlass_fleet::selector::LabelSelector;
 
 /// A guest, where it works, what it may touch and use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ReconcilerSpec {
-    /// Its owner. Default: default.
+    /// Its owner; in a cluster the Tenant of its namespace, and not to be given. Default: default.
     #[serde(default)]
     pub(crate) tenant: Option<String>,
     /// The component.
@@ -24,6 +27,9 @@ pub(crate) struct ReconcilerSpec {
     /// Passed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
+    /// Values of Secrets and ConfigMaps of its namespace, up to 16 mappings that are merged into `config`. Only in a cluster. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) config_from: Vec<ConfigSource>,
     /// Limits of its calls.
     #[serde(default)]
     pub(crate) limits: ReconcilerLimits,
@@ -35,8 +41,22 @@ pub(crate) struct ReconcilerSpec {
     pub(crate) resync: Option<Interval>,
 }
 
+/// A value of `configFrom`: of exactly one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct ConfigSource {
+    /// The name of a Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+    /// The name of a ConfigMap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config_map: Option<String>,
+    /// The key of its data. The value is a mapping in YAML or JSON.
+    pub(crate) key: String,
+}
+
 /// Where watches engage.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ClustersSpec {
     /// In the local cluster. Default: only when there is no provider.
@@ -47,6 +67,44 @@ pub(crate) struct ClustersSpec {
     pub(crate) names: Option<Vec<String>>,
     /// Labels of clusters, as `kubectl -l` takes them. Default: all.
     pub(crate) selector: Option<String>,
+}
+
+impl ConfigSource {
+    /// Most sources of one Reconciler.
+    const MOST: usize = 16;
+
+    fn check(&self, path: &str) -> Result<(), Refusal> {
+        let name = match (&self.secret, &self.config_map) {
+            (Some(name), None) | (None, Some(name)) => name,
+            _ => {
+                let message = "give exactly one of secret and configMap";
+                return Err(Refusal::new(path, message));
+            }
+        };
+        for (field, text) in [("name", name), ("key", &self.key)] {
+            if text.is_empty() || text.contains('/') {
+                let message = format!(
+                    "the {field} {text:?} cannot be used: name an object and a key of its data"
+                );
+                return Err(Refusal::new(path, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_all(sources: &[Self], origin: Origin) -> Result<(), Refusal> {
+        let path = "spec.configFrom";
+        if origin == Origin::File && !sources.is_empty() {
+            let message = "it is for Reconcilers in a cluster: write the values into config";
+            return Err(Refusal::new(path, message));
+        }
+        if sources.len() > Self::MOST {
+            let message = format!("expected up to {}, found {}", Self::MOST, sources.len());
+            return Err(Refusal::new(path, message));
+        }
+        let mut sources = sources.iter().enumerate();
+        sources.try_for_each(|(index, source)| source.check(&format!("{path}[{index}]")))
+    }
 }
 
 impl ReconcilerSpec {
@@ -66,8 +124,15 @@ impl ReconcilerSpec {
     }
 
     /// Refuses what cannot be honoured.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.guest.check()?;
+    pub(crate) fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        if origin == Origin::Cluster && self.tenant.is_some() {
+            return Err(Refusal::new(
+                "spec.tenant",
+                "a Reconciler in a cluster belongs to the Tenant that claims its namespace: leave it out",
+            ));
+        }
+        self.guest.check(origin)?;
+        ConfigSource::check_all(&self.config_from, origin)?;
         rules::check(&self.rules)?;
         self.limits.check("spec.limits")?;
         self.isolation.check()?;

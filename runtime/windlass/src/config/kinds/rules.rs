@@ -2,6 +2,7 @@
 
 use crate::config::document::nearest;
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_fleet::grant::{ClusterRule, Rule};
@@ -9,7 +10,7 @@ use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::{LabelSelector, SelectorError};
 
 /// Grants verbs on resources, in namespaces, in clusters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct RuleSpec {
     /// API groups; `""` is the core group, `*` is all.
@@ -29,7 +30,7 @@ pub(crate) struct RuleSpec {
 }
 
 /// The other clusters that a rule opens.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct RuleClusters {
     /// The local cluster. Default: false.

@@ -2,28 +2,141 @@
 
 use crate::config::kinds::guests::GuestsSpec;
 use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, rules};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_fleet::grant::{Identity, IdentityError};
+use std::collections::BTreeMap;
+use windlass_fleet::grant::{ClusterBound, Identity, IdentityError};
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::selector::{LabelSelector, SelectorError};
 
 /// A tenant's share and bounds. The tenant `default` exists without a document.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TenantSpec {
     /// Its share of the queue and of the processors beside other tenants. Default: 1; at most 1000.
     pub(crate) weight: Option<u32>,
     /// Limits of its reconcilers together.
     pub(crate) limits: TenantLimits,
-    /// A ceiling for the rules of its reconcilers. Default: none.
+    /// A ceiling for the rules of its reconcilers. Default: none for Reconcilers in files; those in a cluster are granted nothing.
     pub(crate) rules: Option<Vec<RuleSpec>>,
     /// The user in whose name its reconcilers call servers. Default: the user of the cluster's credentials.
     pub(crate) impersonate: Option<Impersonate>,
     /// Where the guests of its reconcilers may come from, and who must have signed them. Default: anywhere, and nobody.
     pub(crate) guests: Option<GuestsSpec>,
+    /// The namespaces of the local cluster whose Reconcilers are its own. No other Tenant may claim them. Default: none.
+    pub(crate) namespaces: Option<NamespaceClaim>,
+    /// The clusters that its reconcilers may watch, read and write. Default: all for Reconcilers in files; none for those in a cluster.
+    pub(crate) clusters: Option<TenantClusters>,
+}
+
+/// Namespaces of the local cluster: by exactly one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct NamespaceClaim {
+    /// Their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) names: Option<Vec<String>>,
+    /// Their labels, as `kubectl -l` takes them. Who may label a namespace may then choose its Tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<String>,
+}
+
+/// Clusters that reconcilers stay within. Without names, selector and providers only the local one can be one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct TenantClusters {
+    /// Whether the local cluster is one. Default: false.
+    pub(crate) local: bool,
+    /// Names of the others; `*` matches any characters. Default: any, if there is a selector or a provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) names: Option<Vec<String>>,
+    /// Labels that the others have, as `kubectl -l` takes them. Default: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<String>,
+    /// Providers that the others come from. Default: any, if there are names or a selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) providers: Option<Vec<String>>,
+}
+
+impl NamespaceClaim {
+    /// Whether it claims a namespace that has these labels. A selector that cannot be read claims nothing.
+    pub(crate) fn has(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        match (&self.names, &self.selector) {
+            (Some(names), None) => names.iter().any(|name| name == namespace),
+            (None, Some(selector)) => {
+                LabelSelector::parse(selector).is_ok_and(|selector| selector.matches(labels))
+            }
+            _ => false,
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let path = "spec.namespaces";
+        match (&self.names, &self.selector) {
+            (Some(names), None) => match names
+                .iter()
+                .find(|name| name.is_empty() || name.contains('*'))
+            {
+                Some(name) => Err(Refusal::new(
+                    format!("{path}.names"),
+                    format!(
+                        "{name:?} is not the name of a namespace: write whole names, or give a selector"
+                    ),
+                )),
+                None => Ok(()),
+            },
+            (None, Some(selector)) => {
+                let parsed = LabelSelector::parse(selector);
+                let empty = || "it selects every namespace: name at least one label".to_owned();
+                let problem = match parsed {
+                    Ok(selector) => (selector == LabelSelector::default()).then(empty),
+                    Err(error) => Some(error.to_string()),
+                };
+                let refusal = |problem| Err(Refusal::new(format!("{path}.selector"), problem));
+                problem.map_or(Ok(()), refusal)
+            }
+            _ => Err(Refusal::new(path, "give exactly one of names and selector")),
+        }
+    }
+}
+
+impl TenantClusters {
+    /// The same in the engine's words.
+    ///
+    /// # Errors
+    /// When the selector cannot be read, which a checked document excludes.
+    pub(crate) fn bound(&self) -> Result<ClusterBound, SelectorError> {
+        let selector = self.selector.as_deref().map(LabelSelector::parse);
+        Ok(ClusterBound {
+            local: self.local,
+            names: self.names.iter().flatten().map(NamePattern::new).collect(),
+            selector: selector.transpose()?,
+            providers: self
+                .providers
+                .iter()
+                .flatten()
+                .map(|name| name.as_str().into())
+                .collect(),
+        })
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let path = "spec.clusters";
+        for (field, list) in [("names", &self.names), ("providers", &self.providers)] {
+            if list.as_ref().is_some_and(Vec::is_empty) {
+                let message = "the list is empty: leave it out";
+                return Err(Refusal::new(format!("{path}.{field}"), message));
+            }
+        }
+        let refused =
+            |error: SelectorError| Refusal::new(format!("{path}.selector"), error.to_string());
+        self.bound().map(drop).map_err(refused)
+    }
 }
 
 /// A user of the clusters, by the header that kubectl's `--as` sends. What a cache answers, and the watches that fill caches, are
 /// not subject to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Impersonate {
     /// The user's name.
@@ -73,6 +186,12 @@ impl TenantSpec {
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
         self.guests.as_ref().map_or(Ok(()), GuestsSpec::check)?;
+        self.namespaces
+            .as_ref()
+            .map_or(Ok(()), NamespaceClaim::check)?;
+        self.clusters
+            .as_ref()
+            .map_or(Ok(()), TenantClusters::check)?;
         self.limits.check()?;
         rules::check(self.rules.as_deref().unwrap_or_default())
     }

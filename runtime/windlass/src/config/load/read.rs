@@ -1,10 +1,11 @@
 //! Reads and checks documents. Entry point: [`load`].
 
 use crate::config::document::{DecodeError, Node, Part, Problem, nearest, split};
-use crate::config::kinds::{API_VERSION, Identity, Kind, Refusal, Resource};
+use crate::config::kinds::{API_VERSION, Identity, Kind, Origin, Refusal, Resource};
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, Listing, Outcome, Spec};
 use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use windlass_fleet::file::{self, FileError};
 use windlass_fleet::{ControllerName, TenantName};
 
+/// Where objects of the local cluster stand, in place of a file.
+const LOCAL_CLUSTER: &str = "the local cluster";
 /// Largest configuration file, in bytes.
 const MAX_FILE: u64 = 8 << 20;
 
@@ -123,7 +126,27 @@ fn read_part(file: &Arc<str>, part: &Part<'_>) -> Result<Document, Bad> {
         kind,
         name: name.to_owned(),
     });
+    let kind = (kind, Origin::File);
     read_spec(file, node, kind, identity.as_ref()).map_err(|problem| Bad { identity, problem })
+}
+
+/// Reads the spec of an object of the local cluster.
+///
+/// # Errors
+/// What is wrong. It has no position.
+pub(crate) fn read_object(identity: &Identity, spec: Option<&Json>) -> Result<Document, Problem> {
+    let file = Arc::from(LOCAL_CLUSTER);
+    let mut document = json!({
+        "apiVersion": API_VERSION,
+        "kind": identity.kind.as_str(),
+        "metadata": {"name": identity.name},
+    });
+    if let Some(spec) = spec {
+        document["spec"] = spec.clone();
+    }
+    let kind = (identity.kind, Origin::Cluster);
+    read_spec(&file, &Node::of(&document), kind, Some(identity))
+        .map_err(|problem| Problem::of_file(&file, problem.message))
 }
 
 /// The document's kind. Fails for another `apiVersion`.
@@ -166,7 +189,7 @@ fn read_kind(file: &Arc<str>, node: &Node) -> Result<Kind, Problem> {
 fn read_spec(
     file: &Arc<str>,
     node: &Node,
-    kind: Kind,
+    (kind, origin): (Kind, Origin),
     identity: Option<&Identity>,
 ) -> Result<Document, Problem> {
     let whose = identity.map_or_else(|| kind.to_string(), Identity::to_string);
@@ -174,12 +197,15 @@ fn read_spec(
         Kind::Manager => {
             optional(file, node, &whose, ManagerSpec::check).map(|s| Spec::Manager(Box::new(s)))
         }
-        Kind::Provider => {
-            required(file, node, &whose, ProviderSpec::check).map(|s| Spec::Provider(Box::new(s)))
+        Kind::Provider => required(file, node, &whose, |spec: &ProviderSpec| spec.check(origin))
+            .map(|s| Spec::Provider(Box::new(s))),
+        Kind::Tenant => {
+            optional(file, node, &whose, TenantSpec::check).map(|s| Spec::Tenant(Box::new(s)))
         }
-        Kind::Tenant => optional(file, node, &whose, TenantSpec::check).map(Spec::Tenant),
-        Kind::Reconciler => required(file, node, &whose, ReconcilerSpec::check)
-            .map(|s| Spec::Reconciler(Box::new(s))),
+        Kind::Reconciler => required(file, node, &whose, |spec: &ReconcilerSpec| {
+            spec.check(origin)
+        })
+        .map(|s| Spec::Reconciler(Box::new(s))),
     }?;
     let at = |path: &str, message: String| {
         Problem::at(
@@ -189,7 +215,7 @@ fn read_spec(
         )
     };
     let identity = identity.ok_or_else(|| at("metadata.name", "expected a text".to_owned()))?;
-    check_name(identity).map_err(|message| at("metadata.name", message))?;
+    check_name(identity, origin).map_err(|message| at("metadata.name", message))?;
     if let Spec::Reconciler(spec) = &spec {
         TenantName::new(spec.tenant()).map_err(|error| at("spec.tenant", error.to_string()))?;
     }
@@ -198,6 +224,8 @@ fn read_spec(
         spec,
         file: file.clone(),
         position: node.at,
+        origin,
+        has_secrets: false,
         config: node
             .get("spec")
             .and_then(|spec| spec.get("config"))
@@ -205,14 +233,12 @@ fn read_spec(
     })
 }
 
-type Check<S> = fn(&S) -> Result<(), Refusal>;
-
 /// The spec of a kind with required fields.
 fn required<S: DeserializeOwned>(
     file: &Arc<str>,
     node: &Node,
     whose: &str,
-    check: Check<S>,
+    check: impl FnOnce(&S) -> Result<(), Refusal>,
 ) -> Result<S, Problem> {
     checked(file, node, whose, decode(file, node, whose)?, check)
 }
@@ -222,7 +248,7 @@ fn optional<S: DeserializeOwned + Default>(
     file: &Arc<str>,
     node: &Node,
     whose: &str,
-    check: Check<S>,
+    check: impl FnOnce(&S) -> Result<(), Refusal>,
 ) -> Result<S, Problem> {
     let spec: Option<S> = decode(file, node, whose)?;
     checked(file, node, whose, spec.unwrap_or_default(), check)
@@ -241,7 +267,7 @@ fn checked<S>(
     node: &Node,
     whose: &str,
     spec: S,
-    check: Check<S>,
+    check: impl FnOnce(&S) -> Result<(), Refusal>,
 ) -> Result<S, Problem> {
     match check(&spec) {
         Ok(()) => Ok(spec),
@@ -254,9 +280,15 @@ fn checked<S>(
 }
 
 /// Checks a name by the rules for tenants and controllers.
-fn check_name(identity: &Identity) -> Result<(), String> {
-    let result = match identity.kind {
-        Kind::Tenant => TenantName::new(&identity.name).map(|_| ()),
+fn check_name(identity: &Identity, origin: Origin) -> Result<(), String> {
+    let result = match (identity.kind, origin) {
+        (_, Origin::File) if identity.name.contains('/') => {
+            let name = &identity.name;
+            return Err(format!(
+                "name {name:?} has the character '/': use lower-case letters, digits, '-' and '.'"
+            ));
+        }
+        (Kind::Tenant, _) => TenantName::new(&identity.name).map(|_| ()),
         _ => ControllerName::new(&identity.name).map(|_| ()),
     };
     result.map_err(|error| {

@@ -1,7 +1,7 @@
 //! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`] and [`in_local`].
 
 use super::permission::{Permission, Permissions};
-use crate::config::kinds::{HubSpec, KcpSpec, ProviderSpec, Source};
+use crate::config::kinds::{HubSecretSpec, HubSpec, KcpSpec, ProviderSpec, Source};
 use crate::config::load::Configuration;
 
 /// Group and resource of the objects that Providers read.
@@ -21,6 +21,7 @@ impl<'a> Hub<'a> {
     /// The hub of a Provider. `None`: it reads none.
     pub(crate) fn of(spec: &'a ProviderSpec) -> Option<Self> {
         let (from, namespaces, kinds): (_, _, &[_]) = match spec.source().ok()? {
+            Source::KubeconfigSecret(secret) => return Some(Self::of_secret(secret)),
             Source::KubeconfigSecrets(secrets) => (&secrets.from, &secrets.namespaces, &[SECRETS]),
             Source::ClusterApi(clusters) => {
                 (&clusters.from, &clusters.namespaces, &[CLUSTERS, SECRETS])
@@ -55,6 +56,17 @@ impl<'a> Hub<'a> {
             from: from.as_ref(),
             permissions,
         })
+    }
+
+    /// The local cluster, for one Secret.
+    fn of_secret(secret: &HubSecretSpec) -> Self {
+        let (group, resource) = SECRETS;
+        let of_it = reads(group, resource);
+        let of_it = of_it.map(|one| one.within(&secret.namespace).named(&secret.name));
+        Self {
+            from: None,
+            permissions: of_it.collect(),
+        }
     }
 
     /// The workspace that has the endpoints of a kcp. What the credentials may do behind these hangs on one object there.
@@ -125,7 +137,10 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
     for (_, spec) in configuration.reconcilers() {
         if let Some(secret) = &spec.guest.pull_secret {
             let get = Permission::new("", "secrets", "get");
-            all.add(get.within(&secret.namespace).named(&secret.name));
+            all.add(
+                get.within(secret.namespace.as_deref().unwrap_or_default())
+                    .named(&secret.name),
+            );
         }
     }
     all

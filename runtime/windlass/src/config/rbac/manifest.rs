@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
 use std::str::FromStr;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The subject of a role binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +121,15 @@ pub(crate) fn manifests(
     manifests
 }
 
+/// The ClusterRoleBinding of a role, with its name.
+pub(super) fn binding(name: &str, subject: &Subject) -> Json {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+        "subjects": [subject.manifest()],
+    })
+}
+
 fn rule(rule: &PolicyRule) -> Json {
     let mut json = json!({
         "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
@@ -188,9 +197,10 @@ fn document(manifest: &Json) -> String {
 /// A value on one line.
 fn flow(value: &Json) -> String {
     /// The fields that are printed first, because they identify the object.
-    const ORDER: [&str; 9] = [
+    const ORDER: [&str; 10] = [
         "apiGroup",
         "apiGroups",
+        "nonResourceURLs",
         "kind",
         "namespace",
         "name",

@@ -214,7 +214,7 @@ fn only_the_local_cluster_has_the_lease() {
     let spec = reconciler("[]");
     let work = [alone(&spec, None)];
     let expected = format!(
-        "{HEAD}{IDENTITY}---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{namespace: ops, name: w}}\nrules:\n  \
+        "{HEAD}{IDENTITY}{REVIEWS}---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{namespace: ops, name: w}}\nrules:\n  \
          - {{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}}\n  \
          - {{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [windlass], verbs: [get, update]}}\n"
     );
@@ -222,6 +222,38 @@ fn only_the_local_cluster_has_the_lease() {
     assert_eq!(
         print(Side::Members, &work, &manager),
         format!("{HEAD}{IDENTITY}")
+    );
+}
+
+/// What a process needs to ask about callers of its API.
+const REVIEWS: &str = "  - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}\n  \
+                       - {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}\n";
+
+#[test]
+fn only_a_process_that_asks_about_callers_needs_reviews() {
+    let spec = reconciler("[]");
+    for (manager, asks) in [
+        ("{}\n", true),
+        ("local: {inCluster: true}\n", true),
+        ("local: {kubeconfig: x}\n", false),
+        (
+            "local: {kubeconfig: x}\nadmin: {authentication: TokenReview}\n",
+            true,
+        ),
+        ("admin: {authentication: TokenFile}\n", false),
+    ] {
+        let printed = print(Side::Local, &[alone(&spec, None)], &read(manager));
+        assert_eq!(printed.contains(REVIEWS), asks, "{manager}");
+    }
+}
+
+#[test]
+fn callers_are_granted_paths_that_not_every_user_may_get() {
+    assert_eq!(
+        yaml(&callers("api")[1..2]),
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: api-edit}\nrules:\n  \
+         - {nonResourceURLs: [\"/windlass/api/v1/*\", \"/metrics\"], verbs: [get]}\n  \
+         - {nonResourceURLs: [\"/windlass/api/v1/requeue\", \"/windlass/api/v1/rollback\"], verbs: [post]}\n"
     );
 }
 
@@ -235,7 +267,10 @@ fn only_the_local_cluster_has_the_managers_own_events() {
     };
     let role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {namespace: ops, name: w}\nrules:\n  \
                 - {apiGroups: [\"\"], resources: [events], verbs: [create, patch]}\n";
-    assert_eq!(print(Side::Local), format!("{HEAD}{IDENTITY}{role}"));
+    assert_eq!(
+        print(Side::Local),
+        format!("{HEAD}{IDENTITY}{REVIEWS}{role}")
+    );
     assert_eq!(print(Side::Members), format!("{HEAD}{IDENTITY}"));
 }
 
@@ -296,7 +331,7 @@ fn needs_in(work: &Work<'_>, name: &str, labels: &[(&str, &str)]) -> Needs {
         side: Side::Members,
         cluster: Some(Member {
             name,
-            labels: &labels.collect(),
+            labels: &labels.collect::<std::collections::BTreeMap<_, _>>().into(),
             namespace: None,
         }),
     };

@@ -14,6 +14,7 @@ fn check(schema: &Json, config: &str) -> Vec<String> {
         document: node.at,
         config: Some(Arc::new(node)),
         path: "spec.config",
+        shows: Shows::Line,
         whose: "Reconciler sync".to_owned(),
     };
     problems(&schema.to_string(), &value, &place)

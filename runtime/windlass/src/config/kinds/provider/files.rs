@@ -1,12 +1,13 @@
 //! Sources of clusters that files hold. Entry points: [`KubeconfigFilesSpec`] and [`SingleSpec`].
 
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use windlass_fleet::provider::name_template::NameTemplate;
 
 /// Kubeconfig files and folders of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KubeconfigFilesSpec {
     /// Files, and folders in which `globs` choose; relative to the document's folder. Default: $KUBECONFIG, else ~/.kube/config.
@@ -22,7 +23,7 @@ pub(crate) struct KubeconfigFilesSpec {
 }
 
 /// One context of one kubeconfig file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct SingleSpec {
     /// The file, relative to the document's folder.

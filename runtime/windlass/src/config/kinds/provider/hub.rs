@@ -2,15 +2,17 @@
 //! [`ReadySpec`].
 
 use crate::config::kinds::Refusal;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use windlass_fleet::provider::readiness::{self, Readiness};
 use windlass_fleet::selector::LabelSelector;
 
 /// The cluster that a source reads: the context of a kubeconfig file, or of one that a Secret of the local cluster holds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct HubSpec {
     /// A kubeconfig file, relative to the document's folder; read again when it changes.
@@ -25,7 +27,7 @@ pub(crate) struct HubSpec {
 }
 
 /// A Secret of the local cluster with the kubeconfig of a hub.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct HubSecretSpec {
     /// The Secret's namespace.
@@ -83,7 +85,7 @@ impl HubSpec {
 }
 
 impl HubSecretSpec {
-    fn check(&self, path: &str) -> Result<(), Refusal> {
+    pub(super) fn check(&self, path: &str) -> Result<(), Refusal> {
         for (field, text) in [("namespace", &self.namespace), ("name", &self.name)] {
             if text.is_empty() {
                 let message = "it is empty: name the Secret";
@@ -106,7 +108,7 @@ pub(crate) enum ReadySpec {
 }
 
 /// What happens to an engaged cluster that is not ready any more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum OnUnready {
     /// It stays engaged.
     #[default]
@@ -115,11 +117,25 @@ pub(crate) enum OnUnready {
     Disengage,
 }
 
-/// A condition, as it stands under `ready`.
-#[derive(Deserialize)]
+/// What stands under `ready`, if that is no word: exactly one of the two.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Condition {
-    condition: String,
+#[schemars(rename = "ReadySpec")]
+struct Fields {
+    /// Once the condition of this type is true.
+    condition: Option<String>,
+    /// As soon as its object is there.
+    always: Option<bool>,
+}
+
+impl JsonSchema for ReadySpec {
+    fn schema_name() -> Cow<'static, str> {
+        Fields::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Fields::json_schema(generator)
+    }
 }
 
 impl<'de> Deserialize<'de> for ReadySpec {
@@ -145,13 +161,17 @@ impl<'de> de::Visitor<'de> for Words {
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ReadySpec, A::Error> {
-        let Condition { condition } = Condition::deserialize(MapAccessDeserializer::new(map))?;
-        if condition.is_empty() {
-            return Err(de::Error::custom(
+        let Fields { condition, always } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+        match (condition, always) {
+            (Some(condition), None) if condition.is_empty() => Err(de::Error::custom(
                 "the condition's type is empty: name one, or write Always",
-            ));
+            )),
+            (Some(condition), None) => Ok(ReadySpec::Condition(condition)),
+            (None, Some(true)) => Ok(ReadySpec::Always),
+            _ => Err(de::Error::custom(
+                "give a condition, or write Always: {always: true} in a cluster",
+            )),
         }
-        Ok(ReadySpec::Condition(condition))
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::hub::{self, HubSpec};
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::provider::kcp::{WorkspaceNames, Workspaces};
 
 /// Workspaces of kcp as clusters: those of exactly one of the three.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct KcpSpec {
     /// The workspace that has the endpoint slice or the type: a kubeconfig whose server ends in `/clusters/<workspace>`.
@@ -27,7 +28,7 @@ pub(crate) struct KcpSpec {
 }
 
 /// An export: by the name of one of its endpoint slices, or by its own name and path.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ApiExportSpec {
     /// An APIExportEndpointSlice. kcp makes one with the name of the export.
@@ -42,7 +43,7 @@ pub(crate) struct ApiExportSpec {
 }
 
 /// A WorkspaceType.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct WorkspaceTypeSpec {
     /// Its name.
@@ -50,7 +51,7 @@ pub(crate) struct WorkspaceTypeSpec {
 }
 
 /// What clusters of workspaces are named by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum NamesSpec {
     /// The name of the logical cluster.

@@ -1,11 +1,12 @@
 //! Clusters of the program `kind`. Entry point: [`KindSpec`].
 
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The clusters that `kind get clusters` lists.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct KindSpec {
     /// Only clusters whose names begin with this, which they keep. Default: all.

@@ -2,10 +2,11 @@
 
 use super::hub::{self, HubSpec};
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Each namespace of one cluster as a cluster, whose objects are in its namespace `default`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct NamespacesSpec {
     /// The cluster that has the namespaces. Default: the local cluster.

@@ -2,10 +2,11 @@
 
 use super::hub::{self, HubSpec, OnUnready, ReadySpec};
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kubeconfigs in Secrets.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct KubeconfigSecretsSpec {
     /// The cluster that has the Secrets. Default: the local cluster.
@@ -26,7 +27,7 @@ pub(crate) struct KubeconfigSecretsSpec {
 }
 
 /// Clusters of Cluster API.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ClusterApiSpec {
     /// The management cluster. Default: the local cluster.

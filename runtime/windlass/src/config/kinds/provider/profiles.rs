@@ -1,16 +1,17 @@
 //! Clusters of an inventory of ClusterProfiles. Entry point: [`ClusterProfilesSpec`].
 
 use super::hub::{self, HubSpec, OnUnready, ReadySpec};
-use crate::config::kinds::Refusal;
+use crate::config::kinds::{Origin, Refusal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use windlass_fleet::provider::cluster_profiles::{
     AccessProvider, AccessStrategy, AccessStrategyError, CredentialPlugin, ProfileArgs,
     ProfileVariables,
 };
 
 /// ClusterProfiles, and how their clusters are reached: by `accessProviders` or by `secrets`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ClusterProfilesSpec {
     /// The cluster that has the ClusterProfiles. Default: the local cluster.
@@ -36,13 +37,14 @@ pub(crate) struct ClusterProfilesSpec {
 }
 
 /// An access provider: as in the configuration file of the Cluster Inventory API.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct AccessProviderSpec {
     /// The name in `status.accessProviders`.
     pub(crate) name: String,
-    /// The program, as `exec` of a kubeconfig's user.
-    pub(crate) exec_config: ExecConfigSpec,
+    /// The program, as `exec` of a kubeconfig's user. Default: that of the Manager, by `name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exec_config: Option<ExecConfigSpec>,
     /// Whether a ClusterProfile's arguments count: `Append` or `Ignore`. Default: Ignore.
     #[serde(default, rename = "profileSourcedCLIArgsPolicy")]
     pub(crate) arguments: ProfileArgsPolicy,
@@ -52,7 +54,7 @@ pub(crate) struct AccessProviderSpec {
 }
 
 /// A program that prints credentials.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ExecConfigSpec {
     /// A path, relative to the document's folder, or a name on the PATH.
@@ -75,7 +77,7 @@ pub(crate) struct ExecConfigSpec {
 }
 
 /// A variable of an environment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct VariableSpec {
     /// Its name.
@@ -85,7 +87,7 @@ pub(crate) struct VariableSpec {
 }
 
 /// Whose Secrets count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ConsumerSpec {
     /// The Secrets' label `x-k8s.io/cluster-inventory-consumer`.
@@ -93,7 +95,7 @@ pub(crate) struct ConsumerSpec {
 }
 
 /// What happens to arguments of a ClusterProfile.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum ProfileArgsPolicy {
     /// They are left out.
     #[default]
@@ -103,7 +105,7 @@ pub(crate) enum ProfileArgsPolicy {
 }
 
 /// What happens to variables of a ClusterProfile.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum ProfileEnvPolicy {
     /// They are left out.
     #[default]
@@ -126,7 +128,7 @@ impl ClusterProfilesSpec {
         match (&self.access_providers, &self.secrets) {
             (Some(providers), None) => {
                 let providers = providers.iter().map(|provider| provider.engine(folder));
-                AccessStrategy::access_providers(providers.collect())
+                AccessStrategy::access_providers(providers.collect::<Result<_, _>>()?)
                     .map_err(|error| refusal("accessProviders", error))
             }
             (None, Some(secrets)) => AccessStrategy::secret(&secrets.consumer)
@@ -142,7 +144,7 @@ impl ClusterProfilesSpec {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), Refusal> {
+    pub(super) fn check(&self, origin: Origin) -> Result<(), Refusal> {
         let Self {
             from,
             namespaces,
@@ -155,7 +157,28 @@ impl ClusterProfilesSpec {
             namespaces.as_deref(),
             selector.as_deref(),
         )?;
-        self.access(Path::new("")).map(drop)
+        match (origin, &self.access_providers) {
+            (Origin::Cluster, Some(providers)) if self.secrets.is_none() => check_names(providers),
+            _ => self.access(Path::new("")).map(drop),
+        }
+    }
+}
+
+/// Refuses programs: in a cluster, access providers are those of the Manager's file, by their names.
+fn check_names(providers: &[AccessProviderSpec]) -> Result<(), Refusal> {
+    let path = format!("{PATH}.accessProviders");
+    if providers.is_empty() {
+        return Err(Refusal::new(path, "the list is empty: name at least one"));
+    }
+    match providers
+        .iter()
+        .find(|provider| provider.exec_config.is_some())
+    {
+        None => Ok(()),
+        Some(_) => Err(Refusal::new(
+            path,
+            "execConfig names a program, and is for files only: leave it out, and name an access provider of the Manager",
+        )),
     }
 }
 
@@ -164,10 +187,13 @@ fn refusal(field: &str, error: AccessStrategyError) -> Refusal {
 }
 
 impl AccessProviderSpec {
-    fn engine(&self, folder: &Path) -> AccessProvider {
-        let exec = &self.exec_config;
+    fn engine(&self, folder: &Path) -> Result<AccessProvider, Refusal> {
+        let Some(exec) = &self.exec_config else {
+            let message = format!("{:?} has no execConfig: name its program", self.name);
+            return Err(Refusal::new(format!("{PATH}.accessProviders"), message));
+        };
         let variables = exec.env.iter();
-        AccessProvider {
+        Ok(AccessProvider {
             name: self.name.clone(),
             plugin: CredentialPlugin {
                 command: exec.command_from(folder),
@@ -188,11 +214,20 @@ impl AccessProviderSpec {
                 ProfileEnvPolicy::AppendIfNotExists => ProfileVariables::AppendIfNotExists,
                 ProfileEnvPolicy::Replace => ProfileVariables::Replace,
             },
-        }
+        })
     }
 }
 
 impl ExecConfigSpec {
+    /// Makes a path of another document's one that starts from the current folder.
+    pub(crate) fn resolve(&mut self, path_of: impl FnOnce(&Path) -> PathBuf) {
+        if self.command.contains('/') {
+            let path = path_of(Path::new(&self.command));
+            // Without a slash it would be looked up on the PATH.
+            self.command = Path::new(".").join(path).to_string_lossy().into_owned();
+        }
+    }
+
     /// The command. As in kubeconfigs, one with a slash is a path, any other is looked up on the PATH.
     fn command_from(&self, folder: &Path) -> String {
         match self.command.contains('/') {

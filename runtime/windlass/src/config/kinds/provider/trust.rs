@@ -3,11 +3,12 @@
 
 use super::{ProviderSpec, Source};
 use crate::config::kinds::Refusal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::cluster::{AllowServers, ExecPolicy, KubeconfigPolicy};
 
 /// Whether kubeconfigs in files may run credential plugins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum Exec {
     /// They may.
     #[default]
@@ -19,7 +20,7 @@ pub(crate) enum Exec {
 impl ProviderSpec {
     /// What a kubeconfig in a file may do. The operator names the file.
     pub(crate) fn file_policy(&self) -> KubeconfigPolicy {
-        let exec = match self.exec {
+        let exec = match self.exec.unwrap_or_default() {
             Exec::Allow => ExecPolicy::Allow,
             Exec::Deny => ExecPolicy::Deny,
         };
@@ -52,7 +53,7 @@ impl ProviderSpec {
         let source = self.source()?;
         if let Source::ClusterProfiles(profiles) = source
             && profiles.access_providers.is_some()
-            && self.exec == Exec::Deny
+            && self.exec == Some(Exec::Deny)
         {
             let message = "accessProviders are programs: leave it out, or use secrets";
             return Err(Refusal::new("spec.exec", message));

@@ -17,11 +17,11 @@ fn assert_refused(spec: &str, expected: &str) {
 fn a_provider_has_exactly_one_source() {
     assert_refused(
         "{}",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecret, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
     );
     assert_refused(
         "{none: }",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecret, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
     );
     assert_refused(
         "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",

@@ -3,25 +3,24 @@
 //! The involved object is the document, so `kubectl get events` names the reconciler. The cluster need not have such an object.
 //! `reportingInstance` names the process, because several processes may serve the same documents.
 
-use super::machine;
-use crate::app::App;
+use super::{App, machine};
 use crate::config::kinds::{API_VERSION, Identity};
 use windlass_fleet::api::{Event, EventType};
 use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey, TenantName};
 
 /// An Event without its object. Each reason has a budget for each document, so there are few reasons.
-pub(super) struct OwnEvent {
-    pub(super) event_type: EventType,
-    pub(super) reason: &'static str,
-    pub(super) action: &'static str,
-    pub(super) note: String,
+pub(crate) struct OwnEvent {
+    pub(crate) event_type: EventType,
+    pub(crate) reason: &'static str,
+    pub(crate) action: &'static str,
+    pub(crate) note: String,
     /// The tenant whose reconcilers caused it: the Event counts against the tenant's budget.
-    pub(super) tenant: Option<TenantName>,
+    pub(crate) tenant: Option<TenantName>,
 }
 
 /// Records an Event about a document, if there is a local cluster. Never waits: an Event beyond the budget is counted as dropped. The log
 /// has the same message.
-pub(super) fn record(app: &App, about: &Identity, content: OwnEvent) {
+pub(crate) fn record(app: &App, about: &Identity, content: OwnEvent) {
     let Some(local) = app.manager.fleet().cluster(&ClusterName::local()) else {
         return;
     };
@@ -38,7 +37,11 @@ fn event(about: &Identity, namespace: &str, content: OwnEvent) -> Event {
     let (group, version) = API_VERSION.split_once('/').unwrap_or(("", API_VERSION));
     Event {
         kind: GroupVersionKind::new(group, version, about.kind.as_str()),
-        key: ObjectKey::namespaced(namespace, &about.name),
+        key: match about.name.split_once('/') {
+            // An object of the cluster.
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::namespaced(namespace, &about.name),
+        },
         event_type: content.event_type,
         reason: content.reason.to_owned(),
         action: content.action.to_owned(),

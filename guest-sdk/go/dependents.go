@@ -1,0 +1,296 @@
+package windlass
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ownerLabel is the label with the owner's uid, and the index of it.
+const ownerLabel = "windlass.dev/owner"
+
+// Dependents are the objects that a primary object should have. A dependent of the same namespace, or of a cluster-scoped primary object,
+// is owned by it; another one has only the label windlass.dev/owner.
+//
+//	var parts = windlass.Dependents{Kinds: []windlass.GroupVersionKind{deployment, service}}
+//
+// Describe returns its [Dependents.Watches] and [Dependents.Indexes]; Reconcile returns what [Dependents.Reconcile] returns.
+type Dependents struct {
+	// Kinds are the kinds of the dependents. An object of one of them that is no longer desired is deleted.
+	Kinds []GroupVersionKind
+	// Finalizer is held by the primary object until its deletion is done. It is needed for clean-ups, and for dependents that the
+	// primary object cannot own. "": none.
+	Finalizer string
+	// Ready is why an object is not ready; "" if it is. Nil stands for [Readiness].
+	Ready func(Object) string
+	// Recheck is when to look again while something is not ready and no event comes. 0 stands for 10 s.
+	Recheck time.Duration
+	// Status are further fields of the primary object's status: see [Dependents.WithStatus].
+	Status map[string]any
+	// Cleanup runs when the primary object is being deleted, and may run several times; nil: nothing. It may fail with [NotReady].
+	Cleanup func() error
+}
+
+// WithStatus is d with further fields of the primary object's status.
+func (d Dependents) WithStatus(status map[string]any) Dependents {
+	d.Status = status
+	return d
+}
+
+// WithCleanup is d with a clean-up.
+func (d Dependents) WithCleanup(cleanup func() error) Dependents {
+	d.Cleanup = cleanup
+	return d
+}
+
+// Watches are for the description, after further ones: an event on a dependent asks for its owner.
+func (d Dependents) Watches(further ...Watch) []Watch {
+	for _, kind := range d.Kinds {
+		further = append(further, Watch{Kind: kind, Enqueue: ControllerOwner})
+	}
+	return further
+}
+
+// Indexes are for the description, after further ones.
+func (d Dependents) Indexes(further ...Index) []Index {
+	for _, kind := range d.Kinds {
+		further = append(further, Index{Kind: kind, Name: ownerLabel, Path: "metadata.labels['" + ownerLabel + "']"})
+	}
+	return further
+}
+
+// Reconcile applies the desired objects, deletes those that are no longer desired, and sets the conditions Ready and Progressing of the
+// primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents that are not
+// owned, and removes the finalizer.
+func (d Dependents) Reconcile(cluster *Cluster, primary Object, desired ...Object) (Result, error) {
+	if d.Recheck == 0 {
+		d.Recheck = 10 * time.Second
+	}
+	if d.Ready == nil {
+		d.Ready = Readiness
+	}
+	if primary.Deleting() {
+		return d.end(cluster, primary)
+	}
+	return d.keep(cluster, primary, desired)
+}
+
+// keep brings the dependents of a living object to their desired state.
+func (d Dependents) keep(cluster *Cluster, primary Object, desired []Object) (done Result, err error) {
+	wanted := make([]Object, len(desired))
+	names := make(map[identity]bool, len(desired))
+	for i, object := range desired {
+		if wanted[i], err = d.prepared(primary, object); err != nil {
+			return done, err
+		}
+		names[identityOf(wanted[i])] = true
+	}
+	if d.Finalizer != "" {
+		if _, err := cluster.EnsureFinalizer(primary, d.Finalizer); err != nil {
+			return done, err
+		}
+	}
+	found, err := d.ofOwner(cluster, primary)
+	if err != nil {
+		return done, err
+	}
+	present := make(map[identity]Object, len(found))
+	for _, object := range found {
+		present[identityOf(object)] = object
+	}
+	if err := d.apply(cluster, primary, wanted, present); err != nil {
+		return done, err
+	}
+	gone := slices.DeleteFunc(found, func(object Object) bool { return names[identityOf(object)] })
+	if _, err := remove(cluster, gone); err != nil {
+		return done, err
+	}
+	var waiting []string
+	for _, object := range wanted {
+		if why := d.Ready(present[identityOf(object)]); why != "" {
+			waiting = append(waiting, named(object)+": "+why)
+		}
+	}
+	if len(waiting) == 0 {
+		return done, report(cluster, primary, "Ready", "all dependents are ready", d.Status)
+	}
+	return RequeueAfter(d.Recheck), report(cluster, primary, "NotReady", "waits for "+summary(waiting), d.Status)
+}
+
+// apply applies what differs, and puts what is stored into present.
+func (d Dependents) apply(cluster *Cluster, primary Object, wanted []Object, present map[identity]Object) error {
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(object Object) bool {
+		found := present[identityOf(object)]
+		return found != nil && covers(map[string]any(found), map[string]any(object))
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	operations := make([]Operation, len(missing))
+	for i, object := range missing {
+		operations[i] = OpApply(object, Force)
+	}
+	for i, reply := range cluster.Batch(operations...) {
+		stored, err := reply.Object()
+		if err != nil {
+			message := fmt.Sprintf("%s: %v", named(missing[i]), err)
+			if failed := report(cluster, primary, "ApplyFailed", message, nil); failed != nil {
+				return failed
+			}
+			return err
+		}
+		present[identityOf(missing[i])] = stored
+	}
+	return nil
+}
+
+// end ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.
+func (d Dependents) end(cluster *Cluster, primary Object) (done Result, err error) {
+	if d.Finalizer == "" || !primary.HasFinalizer(d.Finalizer) {
+		return done, nil
+	}
+	if d.Cleanup != nil {
+		if err := d.Cleanup(); err != nil {
+			return done, err
+		}
+	}
+	left, err := d.notOwned(cluster, primary)
+	if err != nil {
+		return done, err
+	}
+	removed, err := remove(cluster, left)
+	if err != nil {
+		return done, err
+	}
+	if removed {
+		if left, err = d.notOwned(cluster, primary); err != nil {
+			return done, err
+		}
+	}
+	if len(left) == 0 {
+		_, err = cluster.RemoveFinalizer(primary, d.Finalizer)
+		return done, err
+	}
+	names := make([]string, len(left))
+	for i, object := range left {
+		names[i] = named(object)
+	}
+	return RequeueAfter(d.Recheck), report(cluster, primary, "Deleting", "waits for the deletion of "+summary(names), nil)
+}
+
+// prepared is a desired object as it is applied: with its owner, or the label alone where it cannot have one.
+func (d Dependents) prepared(primary, object Object) (Object, error) {
+	if !slices.Contains(d.Kinds, object.GVK()) {
+		return nil, refused(named(object) + ": its kind is not among those of the dependents")
+	}
+	made, err := copied(object)
+	if err != nil {
+		return nil, err
+	}
+	if primary.UID() == "" {
+		return nil, refused(named(primary) + " has no uid: take an owner that was read from a cluster")
+	}
+	made.Set(primary.UID(), "metadata", "labels", ownerLabel)
+	switch namespace := primary.Key().Namespace; {
+	case namespace == "" || namespace == made.Key().Namespace:
+		if err := made.SetController(primary.ControllerReference()); err != nil {
+			return nil, err
+		}
+	case d.Finalizer == "":
+		return nil, refused(fmt.Sprintf("%s cannot be owned by %s: give the dependents a finalizer", named(made), named(primary)))
+	}
+	return stamped(made)
+}
+
+// ofOwner are the dependents that exist.
+func (d Dependents) ofOwner(cluster *Cluster, primary Object) (found []Object, err error) {
+	index := IndexedBy{ownerLabel, primary.UID()}
+	operations := make([]Operation, len(d.Kinds))
+	for i, kind := range d.Kinds {
+		operations[i] = OpList(kind, index)
+	}
+	for i, reply := range cluster.Batch(operations...) {
+		objects, err := reply.Objects()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, objects...)
+		if reply.Page.Continue == "" {
+			continue
+		}
+		for object, err := range cluster.ListAll(d.Kinds[i], index, Continue(reply.Page.Continue)) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, object)
+		}
+	}
+	return found, nil
+}
+
+func (d Dependents) notOwned(cluster *Cluster, primary Object) ([]Object, error) {
+	found, err := d.ofOwner(cluster, primary)
+	return slices.DeleteFunc(found, func(object Object) bool { return object.isOwnedBy(primary.UID()) }), err
+}
+
+// remove deletes these objects, and not newer ones of the same names, and reports whether there was something to delete.
+func remove(cluster *Cluster, objects []Object) (bool, error) {
+	var operations []Operation
+	for _, object := range objects {
+		if !object.Deleting() {
+			operations = append(operations, OpDelete(object.GVK(), object.Key(), IfUID(object.UID())))
+		}
+	}
+	if len(operations) == 0 {
+		return false, nil
+	}
+	for _, reply := range cluster.Batch(operations...) {
+		if err := IgnoreNotFound(reply.Err); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// report writes the conditions Ready and Progressing.
+func report(cluster *Cluster, primary Object, reason, message string, status map[string]any) error {
+	present, err := cluster.Get(primary.GVK(), primary.Key())
+	if err != nil || present == nil {
+		return err
+	}
+	next, err := copied(present)
+	if err != nil {
+		return err
+	}
+	generation := primary.Int("metadata", "generation")
+	for _, kind := range []string{"Ready", "Progressing"} {
+		is := (kind == "Ready") == (reason == "Ready")
+		next.SetCondition(Condition{Type: kind, Status: StatusOf(is), Reason: reason, Message: message, ObservedGeneration: generation})
+	}
+	wanted := map[string]any{"conditions": next.At("status", "conditions")}
+	for name, value := range status {
+		wanted[name] = value
+	}
+	_, err = cluster.writeStatus(primary.GVK(), primary.Key(), present, wanted)
+	return err
+}
+
+// identity is kind and key.
+type identity struct {
+	kind GroupVersionKind
+	key  ObjectKey
+}
+
+func identityOf(object Object) identity { return identity{object.GVK(), object.Key()} }
+
+// summary is the first text, and how many more there are.
+func summary(texts []string) string {
+	if len(texts) > 1 {
+		return fmt.Sprintf("%s, and %d more", texts[0], len(texts)-1)
+	}
+	return texts[0]
+}
+
+func refused(message string) error {
+	return &APIError{Code: CodeInvalid, Reason: "Invalid", Message: message}
+}

@@ -1,0 +1,194 @@
+/**
+ * The objects that a primary object should have. Entry point: `dependents`.
+ *
+ * @module
+ */
+
+/** @import * as sdk from '../types/index.js' */
+
+import * as check from './check.js';
+import { setCondition } from './conditions.js';
+import { covers, stamped, writeStatus } from './desired.js';
+import { ApiError } from './errors.js';
+import { requeueAfter } from './export.js';
+import { ensureFinalizer, hasFinalizer, isDeleting, removeFinalizer } from './finalizers.js';
+import { keyOf, kind, named, setController } from './object.js';
+import { operation } from './operation.js';
+import { readiness } from './readiness.js';
+
+/** The label with the owner's uid, and the index of it. */
+const OWNER = 'windlass.dev/owner';
+const READY = 'all dependents are ready';
+
+/**
+ * @param {sdk.DependentsOptions} options
+ * @returns {sdk.Dependents}
+ */
+export function dependents(options) {
+  const given = check.bag('options', options, ['kinds', 'finalizer', 'ready', 'recheck']);
+  const kinds = check.array('kinds', given.kinds).map((each) => {
+    const { apiVersion, kind: name } = /** @type {sdk.Kind} */ (each);
+    return kind(apiVersion, name);
+  });
+  const { finalizer, ready = readiness, recheck = 10_000 } = /** @type {any} */ (given);
+  const own = { kinds, finalizer, ready, recheck };
+  return {
+    watches: kinds.map((kind) => ({ kind, enqueue: /** @type {const} */ ('controller-owner') })),
+    indexes: kinds.map((kind) => ({ kind, name: OWNER, path: `metadata.labels['${OWNER}']` })),
+    reconcile(cluster, primary, desired, more) {
+      const { status = {}, cleanup = () => {} } = /** @type {any} */ (check.bag('options', more, ['status', 'cleanup']));
+      if (isDeleting(primary)) return end(own, cluster, primary, cleanup);
+      return keep(own, cluster, primary, desired, status);
+    },
+  };
+}
+
+/** @typedef {{ kinds: sdk.Kind[], finalizer?: string, ready: (object: any) => string | undefined, recheck: sdk.Delay }} Own */
+
+/**
+ * Brings the dependents of a living object to their desired state.
+ *
+ * @param {Own} own
+ * @param {sdk.Cluster} cluster
+ * @param {sdk.KubernetesObject} primary
+ * @param {readonly sdk.KubernetesObject[]} desired
+ * @param {object} status
+ * @returns {sdk.Requeue | undefined}
+ */
+function keep(own, cluster, primary, desired, status) {
+  const wanted = desired.map((object) => prepared(own, primary, object));
+  if (own.finalizer !== undefined) ensureFinalizer(cluster, primary, own.finalizer);
+  const present = new Map(ofOwner(own, cluster, primary).map((object) => [identity(object), object]));
+
+  const missing = wanted.filter((object) => {
+    const found = present.get(identity(object));
+    return !found || !covers(found, object);
+  });
+  const results = missing.length > 0 ? cluster.batch(missing.map((object) => operation.apply(object, { force: true }))) : [];
+  results.forEach((/** @type {sdk.Result<any>} */ result, at) => {
+    if (result.status === 'fulfilled') return void present.set(identity(missing[at]), result.value);
+    report(cluster, primary, 'ApplyFailed', `${named(missing[at])}: ${result.reason.code}: ${result.reason.message}`);
+    throw result.reason;
+  });
+
+  const names = new Set(wanted.map(identity));
+  remove(cluster, [...present].filter(([name]) => !names.has(name)).map(([, object]) => object)); // prettier-ignore
+
+  const waiting = wanted.flatMap((object) => {
+    const why = own.ready(present.get(identity(object)));
+    return why ? [`${named(object)}: ${why}`] : [];
+  });
+  if (waiting.length === 0) return void report(cluster, primary, 'Ready', READY, status);
+  report(cluster, primary, 'NotReady', `waits for ${summary(waiting)}`, status);
+  return requeueAfter(own.recheck);
+}
+
+/**
+ * Ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.
+ *
+ * @param {Own} own
+ * @param {sdk.Cluster} cluster
+ * @param {sdk.KubernetesObject} primary
+ * @param {() => void} cleanup
+ * @returns {sdk.Requeue | undefined}
+ */
+function end(own, cluster, primary, cleanup) {
+  if (own.finalizer === undefined || !hasFinalizer(primary, own.finalizer)) return undefined;
+  cleanup();
+  const isOwned = (/** @type {sdk.KubernetesObject} */ object) =>
+    object.metadata.ownerReferences?.some(({ uid }) => uid === primary.metadata.uid) ?? false;
+  let left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
+  if (remove(cluster, left)) left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
+  if (left.length > 0) {
+    report(cluster, primary, 'Deleting', `waits for the deletion of ${summary(left.map(named))}`);
+    return requeueAfter(own.recheck);
+  }
+  removeFinalizer(cluster, primary, own.finalizer);
+  return undefined;
+}
+
+/**
+ * A desired object as it is applied: with its owner, or the label alone where it cannot have one.
+ *
+ * @param {Own} own
+ * @param {sdk.KubernetesObject} primary
+ * @param {sdk.KubernetesObject} object
+ */
+function prepared({ kinds, finalizer }, primary, object) {
+  if (!kinds.some(({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind)) {
+    throw invalid(`${named(object)}: its kind is not among those of the dependents`);
+  }
+  const { namespace, uid } = primary.metadata;
+  const metadata = { ...object.metadata, labels: { ...object.metadata.labels, [OWNER]: check.text('uid of the owner', uid) } };
+  const made = { ...object, metadata };
+  if (namespace == null || namespace === metadata.namespace) setController(made, primary);
+  else if (finalizer === undefined) {
+    throw invalid(`${named(object)} cannot be owned by ${named(primary)}: give the dependents a finalizer`);
+  }
+  return stamped(made);
+}
+
+/**
+ * The dependents that exist.
+ *
+ * @param {Own} own
+ * @param {sdk.Cluster} cluster
+ * @param {sdk.KubernetesObject} primary
+ * @returns {sdk.KubernetesObject[]}
+ */
+function ofOwner({ kinds }, cluster, primary) {
+  const index = /** @type {[string, string]} */ ([OWNER, primary.metadata.uid]);
+  const pages = /** @type {any[]} */ (cluster.batch(kinds.map((kind) => operation.list(kind, { index }))));
+  return pages.flatMap((result, at) => {
+    if (result.status === 'rejected') throw result.reason;
+    const { items, continueToken } = result.value;
+    return continueToken === undefined ? items : [...items, ...cluster.listAll(kinds[at], { index, continueToken })];
+  });
+}
+
+/**
+ * Deletes these objects, and not newer ones of the same names; returns whether there was something to delete.
+ *
+ * @param {sdk.Cluster} cluster
+ * @param {readonly sdk.KubernetesObject[]} objects
+ */
+function remove(cluster, objects) {
+  const doomed = objects.filter((object) => !isDeleting(object));
+  if (doomed.length === 0) return false;
+  for (const result of cluster.batch(doomed.map((object) => operation.delete(object, object, { uid: object.metadata.uid })))) {
+    if (result.status === 'rejected' && result.reason.code !== 'not-found') throw result.reason;
+  }
+  return true;
+}
+
+/**
+ * Writes the conditions `Ready` and `Progressing`.
+ *
+ * @param {sdk.Cluster} cluster
+ * @param {sdk.KubernetesObject} primary
+ * @param {'Ready' | 'NotReady' | 'ApplyFailed' | 'Deleting'} reason
+ * @param {string} message
+ * @param {object} [status]
+ */
+function report(cluster, primary, reason, message, status = {}) {
+  const present = cluster.get(primary, primary);
+  if (!present) return;
+  const { generation: observedGeneration } = primary.metadata;
+  const next = { ...present, status: { ...present.status } };
+  const ready = reason === 'Ready';
+  setCondition(next, { type: 'Ready', status: ready, reason, message, observedGeneration });
+  setCondition(next, { type: 'Progressing', status: !ready, reason, message, observedGeneration });
+  writeStatus(cluster, primary, primary, present, { ...status, conditions: next.status.conditions });
+}
+
+/** @param {sdk.KubernetesObject} object */
+function identity(object) {
+  const { namespace = '', name } = keyOf(object);
+  return `${object.apiVersion}/${object.kind}/${namespace}/${name}`;
+}
+
+/** @param {readonly string[]} texts */
+const summary = ([first, ...more]) => (more.length > 0 ? `${first}, and ${more.length} more` : first);
+
+/** @param {string} message */
+const invalid = (message) => new ApiError({ code: 'invalid', reason: 'Invalid', message });

@@ -1,0 +1,306 @@
+//! The objects that a primary object should have. Entry point: [`Dependents`].
+
+mod apply;
+#[cfg(test)]
+mod tests;
+
+use crate::cluster::Cluster;
+use crate::error::{ApiError, Result};
+use crate::readiness;
+use crate::resource::{Condition, Object, Resource, Typed};
+use crate::types::{
+    Action, ApiCode, DeleteOptions, Description, Enqueue, GroupVersionKind, Index, ListOptions,
+    ObjectKey, Operation, Watch,
+};
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+/// The label with the owner's uid, and the index of it.
+pub(crate) const OWNER: &str = "windlass.dev/owner";
+
+/// Why an object is not ready.
+type Ready<'a> = dyn Fn(&Object) -> Option<String> + 'a;
+
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// The kinds of the objects that primary objects should have. A dependent of the same namespace, or of a cluster-scoped primary object, is
+/// owned by it; another one has only the label `windlass.dev/owner`.
+///
+/// ```
+/// # use windlass_sdk::prelude::*;
+/// # use windlass_sdk::{Dependents, GroupVersionKind, Object};
+/// # use serde_json::json;
+/// fn parts() -> Dependents<'static> {
+///     Dependents::new().kind("v1", "ConfigMap")
+/// }
+///
+/// fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {
+///     let kind = GroupVersionKind::new("example.com/v1", "Website");
+///     let Some(site) = cluster.of(kind).get(&request.key)? else {
+///         return Ok(Action::Done);
+///     };
+///     let page = Object(json!({
+///         "apiVersion": "v1", "kind": "ConfigMap", "metadata": Metadata::of(&request.key), "data": site.at("/spec/data"),
+///     }));
+///     parts().reconcile(cluster, &site, [page])
+/// }
+/// ```
+pub struct Dependents<'a> {
+    kinds: Vec<GroupVersionKind>,
+    finalizer: Option<String>,
+    ready: Box<Ready<'a>>,
+    recheck: Duration,
+    status: Value,
+    cleanup: Box<dyn Fn() -> Result<()> + 'a>,
+}
+
+impl fmt::Debug for Dependents<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dependents")
+            .field("kinds", &self.kinds)
+            .field("finalizer", &self.finalizer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Dependents<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Dependents<'a> {
+    /// Of no kind; ready by [`readiness`], looked at again after 10 s.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            kinds: Vec::new(),
+            finalizer: None,
+            ready: Box::new(readiness),
+            recheck: RECHECK,
+            status: json!({}),
+            cleanup: Box::new(|| Ok(())),
+        }
+    }
+
+    /// Adds a kind. An object of it that is no longer desired is deleted.
+    #[must_use]
+    pub fn kind(mut self, api_version: &str, kind: &str) -> Self {
+        self.kinds.push(GroupVersionKind::new(api_version, kind));
+        self
+    }
+
+    /// As [`Self::kind`], for a kind that has a type.
+    #[must_use]
+    pub fn of<T: Typed>(mut self) -> Self {
+        self.kinds.push(T::KIND.into());
+        self
+    }
+
+    /// The primary object holds this finalizer until its deletion is done. Needed for clean-ups, and for dependents that it cannot
+    /// own.
+    #[must_use]
+    pub fn finalizer(self, finalizer: impl Into<String>) -> Self {
+        Self {
+            finalizer: Some(finalizer.into()),
+            ..self
+        }
+    }
+
+    /// Why an object is not ready; `None` if it is.
+    #[must_use]
+    pub fn ready(self, ready: impl Fn(&Object) -> Option<String> + 'a) -> Self {
+        Self {
+            ready: Box::new(ready),
+            ..self
+        }
+    }
+
+    /// When to look again while something is not ready and no event comes.
+    #[must_use]
+    pub fn recheck(self, recheck: Duration) -> Self {
+        Self { recheck, ..self }
+    }
+
+    /// Further fields of the primary object's status.
+    #[must_use]
+    pub fn status(self, status: Value) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Runs when the primary object is being deleted, and may run several times. It may fail with
+    /// [`crate::Error::not_ready`].
+    #[must_use]
+    pub fn cleanup(self, cleanup: impl Fn() -> Result<()> + 'a) -> Self {
+        Self {
+            cleanup: Box::new(cleanup),
+            ..self
+        }
+    }
+
+    /// Applies the desired objects, deletes those that are no longer desired, and sets the conditions `Ready` and `Progressing` of the
+    /// primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents
+    /// that are not owned, and removes the finalizer.
+    ///
+    /// # Errors
+    /// Those of the calls; `invalid` for an object of another kind, and for one that cannot be owned without a finalizer.
+    pub fn reconcile<T: Resource>(
+        &self,
+        cluster: &Cluster,
+        primary: &T,
+        desired: impl IntoIterator<Item = Object>,
+    ) -> Result<Action> {
+        let primary = Object::of(primary)?;
+        if primary.is_deleting() {
+            return self.end(cluster, &primary);
+        }
+        self.keep(cluster, &primary, desired.into_iter().collect())
+    }
+
+    /// Ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.
+    fn end(&self, cluster: &Cluster, primary: &Object) -> Result<Action> {
+        let ours = |finalizer: &&String| primary.has_finalizer(finalizer);
+        let Some(finalizer) = self.finalizer.as_ref().filter(ours) else {
+            return Ok(Action::Done);
+        };
+        (self.cleanup)()?;
+        let mut left = self.not_owned(cluster, primary)?;
+        if remove(cluster, &left)? {
+            left = self.not_owned(cluster, primary)?;
+        }
+        if left.is_empty() {
+            cluster.remove_finalizer(primary, finalizer)?;
+            return Ok(Action::Done);
+        }
+        let names: Vec<String> = left.iter().map(Object::named).collect();
+        let message = format!("waits for the deletion of {}", summary(&names));
+        report(cluster, primary, "Deleting", &message, &Value::Null)?;
+        Ok(Action::requeue_after(self.recheck))
+    }
+
+    /// The dependents that exist.
+    fn of_owner(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
+        let uid = primary.text_at("/metadata/uid").unwrap_or_default();
+        let options = ListOptions::default().index(OWNER, uid);
+        let list = |kind: &GroupVersionKind| Operation::List((kind.clone(), options.clone()));
+        let operations: Vec<Operation> = self.kinds.iter().map(list).collect();
+        let mut found = Vec::new();
+        for (kind, page) in self.kinds.iter().zip(cluster.batch(&operations)) {
+            let crate::Reply::Page(page) = page? else {
+                continue;
+            };
+            for text in &page.items {
+                found.push(text.parse()?);
+            }
+            if page.continue_token.is_some() {
+                let next = ListOptions {
+                    continue_token: page.continue_token,
+                    ..options.clone()
+                };
+                for object in cluster.iterate_with(kind.clone(), next) {
+                    found.push(object?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn not_owned(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
+        let mut found = self.of_owner(cluster, primary)?;
+        let uid = &primary.0["metadata"]["uid"];
+        found.retain(|object| !object.is_owned_by(uid));
+        Ok(found)
+    }
+}
+
+impl Description {
+    /// Watches the kinds of dependents, so that an event on one asks for its owner, and indexes them by their owner.
+    #[must_use]
+    pub fn dependents(mut self, dependents: &Dependents<'_>) -> Self {
+        for kind in &dependents.kinds {
+            self.watches
+                .push(Watch::of(kind.clone()).enqueue(Enqueue::ControllerOwner));
+            self.indexes.push(Index {
+                kind: kind.clone(),
+                name: OWNER.to_owned(),
+                path: format!("metadata.labels['{OWNER}']"),
+                namespace_path: None,
+                options: Vec::new(),
+            });
+        }
+        self
+    }
+}
+
+/// Deletes these objects, and not newer ones of the same names; returns whether there was something to delete.
+fn remove(cluster: &Cluster, objects: &[Object]) -> Result<bool> {
+    let alive = objects.iter().filter(|object| !object.is_deleting());
+    let operations: Vec<Operation> = alive
+        .map(|object| {
+            let uid = object.identity().uid.map(str::to_owned);
+            let options = DeleteOptions {
+                uid,
+                ..DeleteOptions::default()
+            };
+            Operation::Delete((object.kind(), object.key(), options))
+        })
+        .collect();
+    if operations.is_empty() {
+        return Ok(false);
+    }
+    for reply in cluster.batch(&operations) {
+        match reply {
+            Err(error) if error.is_not_found() => {}
+            reply => drop(reply?),
+        }
+    }
+    Ok(true)
+}
+
+/// Writes the conditions `Ready` and `Progressing`.
+fn report(
+    cluster: &Cluster,
+    primary: &Object,
+    reason: &str,
+    message: &str,
+    status: &Value,
+) -> Result<()> {
+    let (kind, key) = (primary.kind(), primary.key());
+    let Some(present) = cluster.of(kind.clone()).get(&key)? else {
+        return Ok(());
+    };
+    let mut next = present.clone();
+    let ready = reason == "Ready";
+    for (of, is) in [("Ready", ready), ("Progressing", !ready)] {
+        next.set_condition(Condition {
+            observed_generation: primary.0["metadata"]["generation"].as_i64(),
+            ..Condition::new(of, is, reason).message(message)
+        });
+    }
+    let mut wanted = status.as_object().cloned().unwrap_or_default();
+    let conditions = next.0["status"]["conditions"].take();
+    wanted.insert("conditions".to_owned(), conditions);
+    cluster.write_status(&kind, &key, Some(present), &wanted.into())?;
+    Ok(())
+}
+
+/// Kind and key.
+type Identity = (GroupVersionKind, ObjectKey);
+
+fn identity(object: &Object) -> Identity {
+    (object.kind(), object.key())
+}
+
+/// The first text, and how many more there are.
+fn summary(texts: &[String]) -> String {
+    match texts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, more @ ..] => format!("{first}, and {} more", more.len()),
+    }
+}
+
+fn invalid(message: String) -> ApiError {
+    ApiError::new(ApiCode::Invalid, message)
+}

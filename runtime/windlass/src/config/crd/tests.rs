@@ -1,0 +1,134 @@
+//! The definitions are whole, and refuse what the program refuses.
+
+use super::*;
+use crate::config::kinds::Identity;
+use crate::config::load::read_object;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+#[derive(Deserialize)]
+struct Case {
+    kind: String,
+    spec: Json,
+}
+
+fn cases(text: &str) -> Vec<Case> {
+    serde_json::from_str(text).unwrap()
+}
+
+fn read(case: &Case) -> Result<(), String> {
+    let kind = Kind::parse(&case.kind).unwrap();
+    let name = match kind {
+        Kind::Reconciler => "team-a/x",
+        _ => "x",
+    };
+    let name = name.to_owned();
+    let read = read_object(&Identity { kind, name }, Some(&case.spec));
+    read.map(drop).map_err(|problem| problem.to_string())
+}
+
+#[test]
+fn the_program_refuses_what_servers_are_to_refuse() {
+    let all = cases(include_str!("refused.json"));
+    assert!(all.len() > 50, "{}", all.len());
+    for case in all {
+        assert!(read(&case).is_err(), "{} {}", case.kind, case.spec);
+    }
+}
+
+#[test]
+fn the_program_takes_what_servers_are_to_take() {
+    for case in cases(include_str!("taken.json")) {
+        assert_eq!(read(&case), Ok(()), "{} {}", case.kind, case.spec);
+    }
+}
+
+fn schema(definition: &Json) -> &Json {
+    &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+}
+
+/// The fields of a value as the program writes it, and those of its schema.
+#[test]
+fn every_field_of_a_type_is_in_its_definition() {
+    let definitions = definitions().unwrap();
+    let written = [
+        serde_json::to_value(ProviderSpec::default()).unwrap(),
+        serde_json::to_value(TenantSpec::default()).unwrap(),
+        serde_json::to_value(ReconcilerSpec::default()).unwrap(),
+    ];
+    for (definition, value) in definitions.iter().zip(written) {
+        let spec = &schema(definition)["properties"]["spec"];
+        let known = rules::fields(spec).unwrap();
+        for (field, _) in value.as_object().unwrap() {
+            assert!(known.contains_key(field), "{field}");
+        }
+        assert!(known.len() >= value.as_object().unwrap().len());
+    }
+}
+
+/// The keywords of a schema and of all schemas in it.
+fn walk(schema: &Json, path: &str, visit: &mut impl FnMut(&str, &Json)) {
+    visit(path, schema);
+    for (name, field) in rules::fields(schema).into_iter().flatten() {
+        walk(field, &format!("{path}.{name}"), visit);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            walk(&schema[inner], &format!("{path}[]"), visit);
+        }
+    }
+}
+
+#[test]
+fn schemas_are_structural_bounded_and_described() {
+    let mut fields = 0;
+    for definition in definitions().unwrap() {
+        walk(schema(&definition), "", &mut |path, schema| {
+            fields += 1;
+            let keys: BTreeSet<&str> = schema
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .collect();
+            for key in ["$ref", "anyOf", "oneOf", "allOf", "not", "$defs", "const"] {
+                assert!(!keys.contains(key), "{path} has {key}");
+            }
+            let typed = schema["type"].is_string() || keys.contains("x-kubernetes-int-or-string");
+            assert!(typed, "{path} has no type: {schema}");
+            if schema["type"] == "array" {
+                assert!(schema["maxItems"].is_u64(), "{path} has no bound");
+            }
+            let in_spec = path.starts_with(".spec") || path.starts_with(".status");
+            if in_spec && !path.ends_with("[]") {
+                let described = schema["description"]
+                    .as_str()
+                    .is_some_and(|text| text.len() > 3);
+                assert!(described, "{path} has no description");
+            }
+        });
+    }
+    assert!(fields > 200, "{fields}");
+}
+
+#[test]
+fn every_bound_and_rule_is_about_a_type_of_some_kind() {
+    let text: String = definitions().unwrap().iter().map(Json::to_string).collect();
+    for message in rules::messages() {
+        assert!(text.contains(message), "no kind has the rule: {message}");
+    }
+    let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+    let mut types: BTreeSet<String> = BTreeSet::new();
+    for root in [
+        generator.clone().into_root_schema_for::<ProviderSpec>(),
+        generator.clone().into_root_schema_for::<TenantSpec>(),
+        generator.into_root_schema_for::<ReconcilerSpec>(),
+    ] {
+        let root = root.to_value();
+        types.extend(root["$defs"].as_object().unwrap().keys().cloned());
+        types.insert(root["title"].as_str().unwrap_or_default().to_owned());
+    }
+    for name in rules::types() {
+        assert!(types.contains(name), "no kind has the type {name}");
+    }
+}

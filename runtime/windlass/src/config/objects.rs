@@ -1,0 +1,309 @@
+//! The kinds as objects of the local cluster: what each asks for, beside the documents in files. Entry points: [`Objects`], which is what the
+//! cluster has, and [`Accepted::join`].
+//!
+//! Invariants:
+//! * A Reconciler belongs to the one Tenant that claims its namespace, whatever it says. Without exactly one it does not run.
+//! * Of a Tenant or a Provider in a file and an object of its name, the file counts.
+//! * An object that is not valid keeps its last good version, but under the claims of namespaces as they are now.
+//! * Values of Secrets are in documents only, which nothing shows.
+
+mod reconciler;
+#[cfg(test)]
+mod tests;
+
+use crate::config::document::Problem;
+use crate::config::kinds::{Identity, Kind};
+use crate::config::load::{Configuration, Document, Merged, Outcome, Spec, merge, read_object};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An object, as the cluster has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Object {
+    /// Provider, Tenant or Reconciler.
+    pub(crate) kind: Kind,
+    /// `metadata.namespace`; none: the kind has no namespace.
+    pub(crate) namespace: Option<String>,
+    /// `metadata.name`.
+    pub(crate) name: String,
+    /// `metadata.uid`: another object of the name is a new one.
+    pub(crate) uid: String,
+    /// `metadata.generation`: the version of its spec.
+    pub(crate) generation: i64,
+    /// Whether it is being deleted: then it is not in effect.
+    pub(crate) is_deleting: bool,
+    /// `spec`.
+    pub(crate) spec: Option<Json>,
+}
+
+/// A Secret or a ConfigMap that a Reconciler names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ValueSource {
+    /// `Secret` or `ConfigMap`.
+    pub(crate) kind: &'static str,
+    /// The namespace, which is the Reconciler's.
+    pub(crate) namespace: String,
+    /// The name.
+    pub(crate) name: String,
+}
+
+/// What is known of a [`ValueSource`]. Never printed: it may be a Secret's.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Values {
+    /// It has not been listed yet.
+    Unknown,
+    /// There is no such object.
+    Absent,
+    /// It cannot be watched, for the reason given.
+    Unreadable(String),
+    /// The texts by key.
+    Present(BTreeMap<String, String>),
+}
+
+/// What the local cluster has.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Objects {
+    /// Objects of the three kinds.
+    pub(crate) objects: Vec<Object>,
+    /// The namespaces, with their labels.
+    pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// What Reconcilers name in `configFrom`.
+    pub(crate) values: BTreeMap<ValueSource, Values>,
+}
+
+/// What became of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    /// The object.
+    pub(crate) object: Arc<Object>,
+    /// The tenant of a Reconciler, if exactly one claims its namespace.
+    pub(crate) tenant: Option<String>,
+    /// Why it is not in effect as it is; none: it is.
+    pub(crate) refused: Option<Refused>,
+    /// Namespaces that a Tenant claims and that there are.
+    pub(crate) namespaces: usize,
+}
+
+/// Why an object is not in effect as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// In a word.
+    pub(crate) reason: &'static str,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
+    /// Whether it may only be a matter of time.
+    pub(crate) is_unknown: bool,
+}
+
+impl Refused {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            is_unknown: false,
+        }
+    }
+}
+
+/// An object's last good version.
+struct Good {
+    uid: String,
+    document: Document,
+}
+
+/// The objects that were accepted, in their last good versions.
+#[derive(Default)]
+pub(crate) struct Accepted {
+    good: BTreeMap<Identity, Good>,
+}
+
+impl Object {
+    /// Kind, and name within the process: `<namespace>/<name>` of a Reconciler.
+    pub(crate) fn identity(&self) -> Identity {
+        let name = match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        };
+        Identity {
+            kind: self.kind,
+            name,
+        }
+    }
+
+    /// The Secrets and ConfigMaps that it names, valid or not.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = ValueSource> + '_ {
+        let listed = self
+            .spec
+            .as_ref()
+            .and_then(|spec| spec["configFrom"].as_array());
+        listed.into_iter().flatten().filter_map(|source| {
+            let field = |field: &str| source[field].as_str();
+            let (kind, name) = match (field("secret"), field("configMap")) {
+                (Some(name), None) => ("Secret", name),
+                (None, Some(name)) => ("ConfigMap", name),
+                _ => return None,
+            };
+            Some(ValueSource {
+                kind,
+                namespace: self.namespace.clone()?,
+                name: name.to_owned(),
+            })
+        })
+    }
+}
+
+impl Accepted {
+    /// The documents of files together with the objects, and what became of each object.
+    pub(crate) fn join(
+        &mut self,
+        last: &Configuration,
+        mut files: Outcome,
+        objects: &Objects,
+    ) -> (Merged, Vec<Verdict>) {
+        let present = || objects.objects.iter().filter(|object| !object.is_deleting);
+        self.forget_others(present());
+        let mut verdicts = Vec::new();
+        let mut problems = Vec::new();
+        let mut kept = BTreeMap::new();
+        let owners: Vec<&Object> = present()
+            .filter(|object| object.namespace.is_none())
+            .collect();
+        for object in owners {
+            let identity = object.identity();
+            let in_file = files.defines(&identity);
+            let read = read_object(&identity, object.spec.as_ref());
+            let read = read.map_err(|problem| Refused::new("Invalid", problem.message));
+            let read = read.and_then(|document| with_plugins(document, &files.configuration));
+            let refused = match read {
+                _ if in_file => Some(in_a_file(&identity)),
+                Ok(document) => {
+                    self.accept(object, document);
+                    None
+                }
+                Err(refused) => Some(refused),
+            };
+            let good = self.good.get(&identity).filter(|_| !in_file);
+            if let Some(good) = good {
+                files.configuration.insert(good.document.clone());
+            }
+            note(
+                &identity,
+                &refused,
+                good.is_some(),
+                &mut problems,
+                &mut kept,
+            );
+            verdicts.push(Verdict::of(object, None, refused));
+        }
+        let mut merged = merge(last, &files);
+        for object in present().filter(|object| object.namespace.is_some()) {
+            let (tenant, refused) = self.reconciler(object, objects, &mut merged.configuration);
+            let identity = object.identity();
+            let serves = merged.configuration.get(&identity).is_some();
+            note(&identity, &refused, serves, &mut problems, &mut kept);
+            verdicts.push(Verdict::of(object, tenant, refused));
+        }
+        for verdict in &mut verdicts {
+            verdict.count_namespaces(&merged.configuration, objects);
+        }
+        merged.problems.extend(problems);
+        merged.kept.extend(kept);
+        (merged, verdicts)
+    }
+
+    /// Notes that this version of an object is good.
+    fn accept(&mut self, object: &Object, document: Document) {
+        let uid = object.uid.clone();
+        self.good.insert(object.identity(), Good { uid, document });
+    }
+
+    /// Forgets the versions of objects that are gone.
+    fn forget_others<'a>(&mut self, present: impl Iterator<Item = &'a Object>) {
+        let uids: BTreeMap<Identity, &str> = present
+            .map(|object| (object.identity(), object.uid.as_str()))
+            .collect();
+        self.good
+            .retain(|identity, good| uids.get(identity) == Some(&good.uid.as_str()));
+    }
+}
+
+impl Verdict {
+    fn of(object: &Object, tenant: Option<String>, refused: Option<Refused>) -> Self {
+        Self {
+            object: Arc::new(object.clone()),
+            tenant,
+            refused,
+            namespaces: 0,
+        }
+    }
+
+    fn count_namespaces(&mut self, configuration: &Configuration, objects: &Objects) {
+        if self.object.kind != Kind::Tenant {
+            return;
+        }
+        let spec = configuration.tenant(&self.object.name);
+        let claim = spec.and_then(|(_, spec)| spec.namespaces.as_ref());
+        let claimed = |(name, labels): &(&String, &BTreeMap<String, String>)| {
+            claim.is_some_and(|claim| claim.has(name, labels))
+        };
+        self.namespaces = objects.namespaces.iter().filter(claimed).count();
+    }
+}
+
+/// Notes a refusal as a problem, and a version that is kept.
+fn note(
+    identity: &Identity,
+    refused: &Option<Refused>,
+    serves: bool,
+    problems: &mut Vec<Problem>,
+    kept: &mut BTreeMap<Identity, Problem>,
+) {
+    let Some(refused) = refused.as_ref().filter(|refused| !refused.is_unknown) else {
+        return;
+    };
+    let file = Arc::from("the local cluster");
+    let whose = identity.to_string();
+    let message = match refused.message.contains(&whose) {
+        true => refused.message.clone(),
+        false => format!("{whose}: {}", refused.message),
+    };
+    let problem = Problem::of_file(&file, message);
+    if serves {
+        kept.insert(identity.clone(), problem.clone());
+    }
+    problems.push(problem);
+}
+
+fn in_a_file(identity: &Identity) -> Refused {
+    let message = format!(
+        "a file of this process defines {identity}, and counts: remove the object, or the document in the file"
+    );
+    Refused::new("DefinedInFile", message)
+}
+
+/// A Provider with the programs of its access providers, which the Manager's file has.
+fn with_plugins(mut document: Document, files: &Configuration) -> Result<Document, Refused> {
+    let Spec::Provider(spec) = &mut document.spec else {
+        return Ok(document);
+    };
+    let named = spec.cluster_profiles.iter_mut();
+    for provider in named.flat_map(|from| from.access_providers.iter_mut().flatten()) {
+        let installed = files.manager().and_then(|(manager, spec)| {
+            let mut installed = spec.access_providers.iter();
+            let found = installed.find(|installed| installed.name == provider.name)?;
+            let mut exec = found.exec_config.clone()?;
+            exec.resolve(|path| manager.resolve(path));
+            Some(exec)
+        });
+        if installed.is_none() {
+            let message = format!(
+                "the Manager's file has no access provider {:?}: name one of spec.accessProviders there",
+                provider.name
+            );
+            return Err(Refused::new("UnknownAccessProvider", message));
+        }
+        provider.exec_config = installed;
+    }
+    Ok(document)
+}

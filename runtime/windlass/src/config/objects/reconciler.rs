@@ -1,0 +1,185 @@
+//! A Reconciler of the cluster: whose it is, its guest and its config. Entry point: [`Accepted::reconciler`].
+
+use super::{Accepted, Object, Objects, Refused, ValueSource, Values};
+use crate::config::document::{Node, Part, split};
+use crate::config::kinds::{ConfigSource, ReconcilerSpec};
+use crate::config::load::{Configuration, Document, Spec, read_object};
+use serde_json::{Map, Value as Json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl Accepted {
+    /// Adds a Reconciler to a configuration, or its last good version, if it has a tenant. Returns its tenant, and why it is not in effect as
+    /// it is.
+    pub(super) fn reconciler(
+        &mut self,
+        object: &Object,
+        objects: &Objects,
+        configuration: &mut Configuration,
+    ) -> (Option<String>, Option<Refused>) {
+        let complete = complete(object, objects, configuration);
+        let refused = match complete {
+            Ok(document) => {
+                self.accept(object, document);
+                None
+            }
+            Err(refused) => Some(refused),
+        };
+        let tenant = match tenant(object, objects, configuration) {
+            Ok(tenant) => tenant,
+            Err(refused) => return (None, Some(refused)),
+        };
+        if let Some(good) = self.good.get(&object.identity()) {
+            let mut document = good.document.clone();
+            if let Spec::Reconciler(spec) = &mut document.spec {
+                spec.tenant = Some(tenant.clone());
+            }
+            configuration.insert(document);
+        }
+        (Some(tenant), refused)
+    }
+}
+
+/// The one tenant that claims the namespace of an object.
+fn tenant(
+    object: &Object,
+    objects: &Objects,
+    configuration: &Configuration,
+) -> Result<String, Refused> {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let none = Default::default();
+    let labels = objects.namespaces.get(namespace).unwrap_or(&none);
+    let claims = configuration.tenants().filter(|(_, spec)| {
+        let claim = spec.namespaces.as_ref();
+        claim.is_some_and(|claim| claim.has(namespace, labels))
+    });
+    let claims: Vec<&str> = claims
+        .map(|(document, _)| document.identity.name.as_str())
+        .collect();
+    match claims[..] {
+        [tenant] => Ok(tenant.to_owned()),
+        [] => Err(Refused::new(
+            "NoTenant",
+            format!(
+                "no Tenant claims the namespace {namespace}: ask the platform's team to add it to spec.namespaces of a Tenant"
+            ),
+        )),
+        _ => Err(Refused::new(
+            "SeveralTenants",
+            format!(
+                "several Tenants claim the namespace {namespace}, so that nothing runs in it: ask the platform's team to leave it to one"
+            ),
+        )),
+    }
+}
+
+/// The document of an object, with the path of its guest, the namespace of its pull secret, and with its whole config.
+fn complete(
+    object: &Object,
+    objects: &Objects,
+    configuration: &Configuration,
+) -> Result<Document, Refused> {
+    let read = read_object(&object.identity(), object.spec.as_ref());
+    let mut document = read.map_err(|problem| Refused::new("Invalid", problem.message))?;
+    if let Spec::Reconciler(spec) = &mut document.spec {
+        if spec.guest.name.is_some() {
+            spec.guest.path = Some(guest(spec, configuration)?);
+        }
+        if let Some(secret) = &mut spec.guest.pull_secret {
+            secret.namespace = object.namespace.clone();
+        }
+        let sources = std::mem::take(&mut spec.config_from);
+        if !sources.is_empty() {
+            let config = spec.config.take();
+            spec.config = Some(config_of(config, &sources, object, objects)?);
+            (document.has_secrets, document.config) = (true, None);
+        }
+    }
+    Ok(document)
+}
+
+/// The path of a guest of the platform.
+fn guest(spec: &ReconcilerSpec, configuration: &Configuration) -> Result<PathBuf, Refused> {
+    let name = spec.guest.name.as_deref().unwrap_or_default();
+    let installed = configuration.manager().and_then(|(manager, spec)| {
+        let guest = spec.guests.get(name)?;
+        Some(manager.resolve(&guest.path))
+    });
+    installed.ok_or_else(|| {
+        let message = format!(
+            "the platform has no guest {name:?}: name one of spec.guests in the Manager's file"
+        );
+        Refused::new("UnknownGuest", message)
+    })
+}
+
+/// A config with the values of its sources, the last one last.
+fn config_of(
+    config: Option<Json>,
+    sources: &[ConfigSource],
+    object: &Object,
+    objects: &Objects,
+) -> Result<Json, Refused> {
+    let mut config = config.unwrap_or_else(|| Json::Object(Map::new()));
+    for (source, from) in sources.iter().zip(object.sources()) {
+        merge(&mut config, value(source, &from, objects)?);
+    }
+    Ok(config)
+}
+
+/// A value, which is a mapping. Its text is in no message.
+fn value(source: &ConfigSource, from: &ValueSource, objects: &Objects) -> Result<Json, Refused> {
+    let subject = format!("{} {} of configFrom", from.kind, from.name);
+    let refused = |message: String| Refused::new("ConfigUnavailable", message);
+    let values = match objects.values.get(from) {
+        Some(Values::Present(values)) => values,
+        Some(Values::Absent) => {
+            return Err(refused(format!("{subject} is not there: create it")));
+        }
+        Some(Values::Unreadable(reason)) => {
+            return Err(refused(format!("{subject} cannot be read: {reason}")));
+        }
+        Some(Values::Unknown) | None => {
+            let message = format!("{subject} has not been read yet");
+            return Err(Refused {
+                is_unknown: true,
+                ..refused(message)
+            });
+        }
+    };
+    let key = &source.key;
+    let text = values.get(key).ok_or_else(|| {
+        refused(format!(
+            "{subject} has no key {key:?}: add it, or name another key"
+        ))
+    })?;
+    mapping(text).ok_or_else(|| {
+        refused(format!(
+            "the value of {key:?} of {subject} is no mapping in YAML or JSON: correct it"
+        ))
+    })
+}
+
+fn mapping(text: &str) -> Option<Json> {
+    let file = Arc::from("");
+    let parts = split(text);
+    let [part] = &parts[..] else {
+        return None;
+    };
+    let part: &Part<'_> = part;
+    let node: Node = part.parse(&file).ok()?;
+    let value: Json = node.decode().ok()?;
+    value.is_object().then_some(value)
+}
+
+/// Merges a value into another one: mappings by field, everything else is replaced.
+fn merge(into: &mut Json, value: Json) {
+    match (into, value) {
+        (Json::Object(fields), Json::Object(more)) => {
+            for (key, value) in more {
+                merge(fields.entry(key).or_insert(Json::Null), value);
+            }
+        }
+        (into, value) => *into = value,
+    }
+}

@@ -1,0 +1,310 @@
+//! What objects of a cluster and documents in files make together.
+
+use super::*;
+use crate::config::load::load;
+use serde_json::json;
+use std::fs;
+
+const MANAGER: &str = "\
+apiVersion: windlass.dev/v1alpha1
+kind: Manager
+metadata: {name: manager}
+spec:
+  guests: {hello: {path: ./hello.wasm}}
+  accessProviders: [{name: cloud, execConfig: {command: ./bin/token}}]
+";
+
+struct World {
+    folder: tempfile::TempDir,
+    accepted: Accepted,
+    objects: Objects,
+    last: Configuration,
+    problems: Vec<String>,
+    kept: usize,
+}
+
+impl World {
+    fn new(files: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            folder.path().join("w.yaml"),
+            format!("{MANAGER}---\n{files}"),
+        )
+        .unwrap();
+        let names = ["team-a", "team-b", "nobody"];
+        let named = |name: &str| {
+            (
+                name.to_owned(),
+                [("team".to_owned(), name.to_owned())].into(),
+            )
+        };
+        Self {
+            folder,
+            accepted: Accepted::default(),
+            objects: Objects {
+                namespaces: names.map(named).into(),
+                ..Objects::default()
+            },
+            last: Configuration::default(),
+            problems: Vec::new(),
+            kept: 0,
+        }
+    }
+
+    fn put(&mut self, kind: Kind, name: &str, spec: Json) -> &mut Self {
+        let (namespace, name) = match name.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, name),
+        };
+        let object = Object {
+            kind,
+            uid: format!("{kind} {namespace:?} {name}"),
+            namespace,
+            name: name.to_owned(),
+            generation: 1,
+            is_deleting: false,
+            spec: Some(spec),
+        };
+        let identity = object.identity();
+        self.objects.objects.retain(|of| of.identity() != identity);
+        self.objects.objects.push(object);
+        self
+    }
+
+    fn tenant(&mut self, name: &str, namespaces: &[&str]) -> &mut Self {
+        self.put(
+            Kind::Tenant,
+            name,
+            json!({"namespaces": {"names": namespaces}}),
+        )
+    }
+
+    fn reconciler(&mut self, name: &str) -> &mut Self {
+        self.put(Kind::Reconciler, name, json!({"guest": {"name": "hello"}}))
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.objects.objects.retain(|of| of.identity().name != name);
+    }
+
+    /// Reloads, and returns the reason of each object that is not in effect as it is.
+    fn join(&mut self) -> BTreeMap<String, &'static str> {
+        let files = load(&[self.folder.path().join("w.yaml")]);
+        let (merged, verdicts) = self.accepted.join(&self.last, files, &self.objects);
+        self.last = merged.configuration;
+        self.problems = merged.problems.iter().map(ToString::to_string).collect();
+        self.kept = merged.kept.len();
+        let refused = verdicts.iter().filter_map(|verdict| {
+            let name = verdict.object.identity().name;
+            Some((name, verdict.refused.as_ref()?.reason))
+        });
+        refused.collect()
+    }
+
+    /// The reconcilers in effect with their tenants.
+    fn running(&self) -> Vec<String> {
+        let one = |(document, spec): (&Document, &crate::config::kinds::ReconcilerSpec)| {
+            format!("{} of {}", document.identity.name, spec.tenant())
+        };
+        self.last.reconcilers().map(one).collect()
+    }
+
+    fn config(&self, name: &str) -> Json {
+        let mut all = self.last.reconcilers();
+        let found = all.find(|(document, _)| document.identity.name == name);
+        found
+            .and_then(|(_, spec)| spec.config.clone())
+            .unwrap_or_default()
+    }
+}
+
+fn reasons(of: &[(&str, &'static str)]) -> BTreeMap<String, &'static str> {
+    of.iter()
+        .map(|(name, reason)| ((*name).to_owned(), *reason))
+        .collect()
+}
+
+#[test]
+fn a_reconciler_belongs_to_the_tenant_of_its_namespace() {
+    let mut world = World::new("");
+    world
+        .tenant("a", &["team-a"])
+        .reconciler("team-a/x")
+        .reconciler("team-b/x");
+    assert_eq!(world.join(), reasons(&[("team-b/x", "NoTenant")]));
+    assert_eq!(world.running(), ["team-a/x of a"]);
+    world.put(
+        Kind::Tenant,
+        "b",
+        json!({"namespaces": {"selector": "team=team-b"}}),
+    );
+    // It cannot name another one.
+    let spec = json!({"tenant": "a", "guest": {"name": "hello"}});
+    world.put(Kind::Reconciler, "team-b/y", spec);
+    assert_eq!(world.join(), reasons(&[("team-b/y", "Invalid")]));
+    assert_eq!(world.running(), ["team-a/x of a", "team-b/x of b"]);
+}
+
+#[test]
+fn in_a_namespace_that_several_tenants_claim_nothing_runs() {
+    let mut world = World::new("");
+    world.tenant("a", &["team-a"]).reconciler("team-a/x").join();
+    assert_eq!(world.running(), ["team-a/x of a"]);
+    world.put(
+        Kind::Tenant,
+        "thief",
+        json!({"namespaces": {"selector": "team=team-a"}}),
+    );
+    assert_eq!(world.join(), reasons(&[("team-a/x", "SeveralTenants")]));
+    assert_eq!(world.running(), [] as [String; 0]);
+    world.remove("thief");
+    assert_eq!(world.join(), reasons(&[]));
+    assert_eq!(world.running(), ["team-a/x of a"]);
+    world.remove("a");
+    assert_eq!(world.join(), reasons(&[("team-a/x", "NoTenant")]));
+    assert_eq!(world.running(), [] as [String; 0]);
+}
+
+#[test]
+fn a_bad_version_keeps_the_last_good_one_under_the_tenant_of_now() {
+    let mut world = World::new("");
+    world.tenant("a", &["team-a"]).reconciler("team-a/x").join();
+    let bad = json!({"guest": {"name": "hello"}, "resync": "1s"});
+    world.put(Kind::Reconciler, "team-a/x", bad);
+    assert_eq!(world.join(), reasons(&[("team-a/x", "Invalid")]));
+    assert_eq!(
+        (world.running(), world.kept),
+        (vec!["team-a/x of a".to_owned()], 1)
+    );
+    assert!(
+        world.problems[0].starts_with("the local cluster: spec.resync of Reconciler team-a/x: ")
+    );
+    world.remove("a");
+    world.tenant("b", &["team-a"]).join();
+    assert_eq!(world.running(), ["team-a/x of b"]);
+    world.put(
+        Kind::Reconciler,
+        "team-a/x",
+        json!({"guest": {"name": "none"}}),
+    );
+    assert_eq!(world.join(), reasons(&[("team-a/x", "UnknownGuest")]));
+    assert_eq!(world.running(), ["team-a/x of b"]);
+    // Another object of the name has no version yet.
+    world.objects.objects.last_mut().unwrap().uid = "another".to_owned();
+    world.join();
+    assert_eq!(world.running(), [] as [String; 0]);
+}
+
+#[test]
+fn of_a_file_and_an_object_of_one_name_the_file_counts() {
+    let file = "apiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: a}\nspec: {weight: 7}\n---\n\
+                apiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {name: p}\nspec: {none: {}}\n";
+    let mut world = World::new(file);
+    world.tenant("a", &["team-a"]).reconciler("team-a/x");
+    world.put(Kind::Provider, "p", json!({"namespaces": {}}));
+    world.put(Kind::Provider, "q", json!({"none": {}}));
+    let expected = reasons(&[
+        ("a", "DefinedInFile"),
+        ("p", "DefinedInFile"),
+        ("team-a/x", "NoTenant"),
+    ]);
+    assert_eq!(world.join(), expected);
+    assert_eq!(world.last.tenant("a").unwrap().1.weight(), 7);
+    assert!(world.last.provider("p").unwrap().1.is_none());
+    assert!(world.last.provider("q").is_some());
+    // Nor does the object count while the file's document is not valid.
+    let path = world.folder.path().join("w.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, text.replace("weight: 7", "weight: 0")).unwrap();
+    assert_eq!(world.join(), expected);
+    assert_eq!(world.last.tenant("a").unwrap().1.weight(), 7);
+}
+
+#[test]
+fn a_provider_uses_the_access_providers_of_the_managers_file_by_name() {
+    let mut world = World::new("");
+    let named = |name: &str| json!({"clusterProfiles": {"accessProviders": [{"name": name}]}});
+    world.put(Kind::Provider, "p", named("cloud"));
+    world.put(Kind::Provider, "q", named("other"));
+    assert_eq!(world.join(), reasons(&[("q", "UnknownAccessProvider")]));
+    let (_, spec) = world.last.provider("p").unwrap();
+    let profiles = spec.cluster_profiles.as_ref().unwrap();
+    let exec = profiles.access_providers.as_ref().unwrap()[0]
+        .exec_config
+        .as_ref();
+    let expected = world.folder.path().join("bin/token");
+    assert_eq!(exec.unwrap().command, expected.to_string_lossy());
+}
+
+#[test]
+fn values_are_merged_into_the_config_and_are_in_no_problem() {
+    let mut world = World::new("");
+    let sources = json!([{"secret": "token", "key": "c"}, {"configMap": "more", "key": "c"}]);
+    let spec = json!({
+        "guest": {"name": "hello"}, "config": {"a": 1, "deep": {"x": 1, "y": 1}}, "configFrom": sources,
+    });
+    world
+        .tenant("a", &["team-a"])
+        .put(Kind::Reconciler, "team-a/x", spec);
+    assert_eq!(world.join(), reasons(&[("team-a/x", "ConfigUnavailable")]));
+    assert_eq!(world.running(), [] as [String; 0]);
+    assert_eq!(
+        world.problems,
+        [] as [String; 0],
+        "it may only be a matter of time"
+    );
+    let source = |kind: &'static str, name: &str| ValueSource {
+        kind,
+        namespace: "team-a".to_owned(),
+        name: name.to_owned(),
+    };
+    let text = |text: &str| Values::Present([("c".to_owned(), text.to_owned())].into());
+    let (token, more) = (source("Secret", "token"), source("ConfigMap", "more"));
+    let named: Vec<ValueSource> = world.objects.objects[1].sources().collect();
+    assert_eq!(named, [token.clone(), more.clone()]);
+    let values = &mut world.objects.values;
+    values.insert(token.clone(), text("deep: {y: hunter2}\nb: [1]\n"));
+    values.insert(more.clone(), text("{\"b\": 2}"));
+    assert_eq!(world.join(), reasons(&[]));
+    let config = json!({"a": 1, "deep": {"x": 1, "y": "hunter2"}, "b": 2});
+    assert_eq!(world.config("team-a/x"), config);
+    // A value that cannot be used keeps the last good config, and is not shown.
+    for bad in [
+        Values::Absent,
+        Values::Unreadable("forbidden".to_owned()),
+        Values::Present(BTreeMap::new()),
+        text("hunter2"),
+        text("hunter2: [\n"),
+        text("a: 1\n---\nhunter2: 1\n"),
+    ] {
+        world.objects.values.insert(token.clone(), bad);
+        assert_eq!(world.join(), reasons(&[("team-a/x", "ConfigUnavailable")]));
+        assert!(
+            !world.problems[0].contains("hunter2"),
+            "{:?}",
+            world.problems
+        );
+        assert_eq!(world.config("team-a/x"), config);
+    }
+    world.objects.values.insert(token, text("b: 1\n"));
+    assert_eq!(world.join(), reasons(&[]));
+    assert_eq!(world.config("team-a/x")["deep"]["y"], 1);
+}
+
+#[test]
+fn an_object_that_is_being_deleted_is_not_in_effect() {
+    let mut world = World::new("");
+    world.tenant("a", &["team-a"]).reconciler("team-a/x").join();
+    world.objects.objects.last_mut().unwrap().is_deleting = true;
+    world.join();
+    assert_eq!(world.running(), [] as [String; 0]);
+}
+
+#[test]
+fn a_tenants_namespaces_are_counted_as_they_exist() {
+    let mut world = World::new("");
+    world.tenant("a", &["team-a", "later"]);
+    let files = load(&[world.folder.path().join("w.yaml")]);
+    let (_, verdicts) = world.accepted.join(&world.last, files, &world.objects);
+    assert_eq!(verdicts[0].namespaces, 1);
+}

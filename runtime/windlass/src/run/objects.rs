@@ -1,0 +1,219 @@
+//! The kinds as objects of the local cluster, as they are now. Entry point: [`Feed`].
+//!
+//! It watches the three kinds, the namespaces that Tenants claim, and what Reconcilers name in `configFrom`, and joins them with the
+//! documents of files. `status` writes what became of each object. A kind that the cluster does not serve is a problem, and joins when it
+//! comes. What was read once stays in effect while the cluster cannot be read.
+
+mod read;
+pub(super) mod status;
+
+use crate::app::App;
+use crate::config::document::Problem;
+use crate::config::kinds::{API_VERSION, Kind};
+use crate::config::load::{Configuration, Merged, Outcome};
+use crate::config::objects::{Accepted, Objects, ValueSource, Values, Verdict};
+use arc_swap::ArcSwapOption;
+use futures::future::select_all;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_fleet::hub::{Hub, HubWatch, WatchSelection};
+use windlass_fleet::{ClusterName, GroupVersionKind};
+
+/// Least time between two looks, so that a burst of changes costs few of them.
+const PACE: Duration = Duration::from_millis(50);
+/// How long until the local cluster is looked for again, if there is none at the moment.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Most Secrets and ConfigMaps that the Reconcilers of a namespace may name together, so that no team uses up the watches of others.
+const MOST_VALUES: usize = 50;
+/// What creates the kinds.
+const REMEDY: &str = "if the kinds are not there, create them: windlass crds | kubectl apply -f -";
+
+/// The watches of the local cluster.
+pub(super) struct Watches {
+    hub: Hub,
+    kinds: BTreeMap<Kind, HubWatch>,
+    namespaces: HubWatch,
+}
+
+/// What became of the objects, and where they are: for the task that writes their status.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub(super) verdicts: Mutex<Arc<Vec<Verdict>>>,
+    pub(super) watches: ArcSwapOption<Watches>,
+}
+
+/// The objects of the local cluster.
+pub(super) struct Feed {
+    app: Arc<App>,
+    watches: Option<Arc<Watches>>,
+    values: BTreeMap<ValueSource, HubWatch>,
+    /// What was read last, and is in effect; none: nothing has been read yet.
+    objects: Option<Objects>,
+    /// Why it may be old, or is not there.
+    problem: Option<String>,
+    accepted: Accepted,
+    outcomes: Arc<Outcomes>,
+}
+
+impl Watches {
+    fn of(hub: Hub) -> Self {
+        let watch = |kind: Kind| {
+            let kind_of = GroupVersionKind::from_api_version(API_VERSION, kind.as_str());
+            (kind, hub.watch(kind_of, WatchSelection::default()))
+        };
+        let kinds = [Kind::Provider, Kind::Tenant, Kind::Reconciler].map(watch);
+        let namespace = GroupVersionKind::new("", "v1", "Namespace");
+        Self {
+            kinds: kinds.into(),
+            namespaces: hub.watch(namespace, WatchSelection::default()),
+            hub,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &HubWatch> {
+        self.kinds.values().chain([&self.namespaces])
+    }
+
+    fn problem(&self) -> Option<String> {
+        let of_kinds = self.kinds.values().find_map(HubWatch::problem);
+        let of_kinds = of_kinds.map(|problem| format!("{problem}: {REMEDY}"));
+        of_kinds.or_else(|| self.namespaces.problem())
+    }
+}
+
+impl Feed {
+    /// Begins to read the local cluster of a running program.
+    pub(super) fn start(app: Arc<App>) -> Self {
+        Self {
+            app,
+            watches: None,
+            values: BTreeMap::new(),
+            objects: None,
+            problem: None,
+            accepted: Accepted::default(),
+            outcomes: Arc::default(),
+        }
+    }
+
+    /// What became of the objects.
+    pub(super) fn outcomes(&self) -> Arc<Outcomes> {
+        self.outcomes.clone()
+    }
+
+    /// Whether the objects have been read once.
+    pub(super) fn has_read(&self) -> bool {
+        self.objects.is_some()
+    }
+
+    /// Waits until something else is to be joined with the documents of files.
+    ///
+    /// # Cancellation
+    /// Dropping the future loses nothing.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            self.follow_hub();
+            if self.look() {
+                return;
+            }
+            self.wait().await;
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// The documents of files, together with the objects.
+    pub(super) fn join(&mut self, last: &Configuration, files: Outcome) -> Merged {
+        let none = Objects::default();
+        let objects = self.objects.as_ref().unwrap_or(&none);
+        let (mut merged, verdicts) = self.accepted.join(last, files, objects);
+        *self.outcomes.verdicts.lock() = Arc::new(verdicts);
+        if let Some(problem) = &self.problem {
+            let place = Arc::from("the local cluster");
+            merged
+                .problems
+                .push(Problem::of_file(&place, problem.as_str()));
+        }
+        merged
+    }
+
+    /// Watches the local cluster as it is now: another server may have taken its place.
+    fn follow_hub(&mut self) {
+        let watched = self.watches.as_ref();
+        if watched.is_some_and(|watches| !watches.hub.is_gone()) {
+            return;
+        }
+        let local = self.app.manager.fleet().cluster(&ClusterName::local());
+        let hub = local.map(|local| Hub::new(local, None));
+        self.values.clear();
+        self.watches = hub.map(|hub| Arc::new(Watches::of(hub)));
+        self.outcomes.watches.store(self.watches.clone());
+    }
+
+    async fn wait(&self) {
+        let Some(watches) = &self.watches else {
+            return tokio::time::sleep(AGAIN).await;
+        };
+        let all = watches.all().chain(self.values.values());
+        let changed = select_all(all.map(|watch| Box::pin(watch.changed())));
+        tokio::select! {
+            _ = changed => {}
+            () = watches.hub.gone() => {}
+        }
+    }
+
+    /// Reads everything. Returns whether it differs from what was read last.
+    fn look(&mut self) -> bool {
+        let Some(watches) = self.watches.clone() else {
+            return false;
+        };
+        let problem = watches.problem();
+        let mut differs = problem != self.problem;
+        self.problem = problem;
+        // A list that is not in says nothing of what is absent.
+        if watches.all().all(HubWatch::listed) {
+            let mut objects = read::objects(&watches.kinds, &watches.namespaces);
+            objects.values = self.follow_values(&watches.hub, &objects);
+            differs |= self.objects.as_ref() != Some(&objects);
+            self.objects = Some(objects);
+        }
+        differs
+    }
+
+    /// Watches what Reconcilers name, and reads it.
+    fn follow_values(&mut self, hub: &Hub, objects: &Objects) -> BTreeMap<ValueSource, Values> {
+        let present = objects.objects.iter().filter(|object| !object.is_deleting);
+        let named: BTreeSet<ValueSource> = present.flat_map(|object| object.sources()).collect();
+        self.values.retain(|source, _| named.contains(source));
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for source in self.values.keys() {
+            *counts.entry(&source.namespace).or_default() += 1;
+        }
+        let mut added = Vec::new();
+        for source in named
+            .iter()
+            .filter(|source| !self.values.contains_key(source))
+        {
+            let count = counts.entry(&source.namespace).or_default();
+            if *count < MOST_VALUES {
+                *count += 1;
+                added.push(source);
+            }
+        }
+        self.values.extend(
+            added
+                .into_iter()
+                .map(|source| (source.clone(), read::watch(hub, source))),
+        );
+        let values = named.into_iter().map(|source| {
+            let values = match self.values.get(&source) {
+                Some(watch) => read::values(watch, &source),
+                None => Values::Unreadable(format!(
+                    "the Reconcilers of this namespace name more than {MOST_VALUES} Secrets and ConfigMaps: name fewer"
+                )),
+            };
+            (source, values)
+        });
+        values.collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Reads objects of the local cluster. Entry points: [`objects`] and [`values`].
+
+use crate::config::kinds::Kind;
+use crate::config::objects::{Object, Objects, ValueSource, Values};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use windlass_fleet::hub::{Hub, HubObject, HubWatch, WatchSelection};
+use windlass_fleet::{GroupVersionKind, ObjectKey};
+
+/// The fields of an object of our kinds.
+#[derive(Deserialize)]
+struct Fields {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Json>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    generation: i64,
+}
+
+/// The data of a Secret or a ConfigMap.
+#[derive(Deserialize)]
+struct Data {
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// The objects of the kinds, and the namespaces.
+pub(super) fn objects(kinds: &BTreeMap<Kind, HubWatch>, namespaces: &HubWatch) -> Objects {
+    let of = |(kind, watch): (&Kind, &HubWatch)| {
+        let objects = watch.objects().into_iter();
+        let objects = objects.filter_map(|object| read(*kind, &object));
+        objects.collect::<Vec<Object>>()
+    };
+    let namespaces = namespaces.objects();
+    let namespaces = namespaces
+        .iter()
+        .map(|namespace| (namespace.key().name.to_string(), namespace.labels()));
+    Objects {
+        objects: kinds.iter().flat_map(of).collect(),
+        namespaces: namespaces.collect(),
+        values: BTreeMap::new(),
+    }
+}
+
+fn read(kind: Kind, object: &HubObject) -> Option<Object> {
+    // The server has checked its shape.
+    let fields: Fields = object.parse().ok()?;
+    let key = object.key();
+    Some(Object {
+        kind,
+        namespace: key.namespace.map(|namespace| namespace.to_string()),
+        name: key.name.to_string(),
+        uid: object.uid(),
+        generation: fields.metadata.generation,
+        is_deleting: object.is_deleting(),
+        spec: fields.spec,
+    })
+}
+
+/// Watches the one object that a Reconciler names.
+pub(super) fn watch(hub: &Hub, source: &ValueSource) -> HubWatch {
+    let selection = WatchSelection {
+        namespaces: [source.namespace.clone()].into(),
+        name: Some(source.name.clone()),
+        ..WatchSelection::default()
+    };
+    hub.watch(GroupVersionKind::new("", "v1", source.kind), selection)
+}
+
+/// The texts of a Secret or a ConfigMap. Values of a Secret that are no text are left out.
+pub(super) fn values(watch: &HubWatch, source: &ValueSource) -> Values {
+    let key = ObjectKey::namespaced(&source.namespace, &source.name);
+    // Before the object is read.
+    let is_known = watch.knows(&key);
+    let Some(object) = watch.get(&key) else {
+        return match (is_known, watch.problem()) {
+            (true, _) => Values::Absent,
+            (false, Some(problem)) => Values::Unreadable(problem),
+            (false, None) => Values::Unknown,
+        };
+    };
+    let data: Option<Data> = object.parse().ok();
+    let data = data.and_then(|data| data.data).unwrap_or_default();
+    let texts = data.into_iter().filter_map(|(key, value)| {
+        let value = match source.kind {
+            "Secret" => String::from_utf8(STANDARD.decode(value).ok()?).ok()?,
+            _ => value,
+        };
+        Some((key, value))
+    });
+    Values::Present(texts.collect())
+}

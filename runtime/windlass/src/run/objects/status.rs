@@ -1,0 +1,244 @@
+//! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
+//!
+//! A status is written when it differs from the one that the object has: once a second at most, and after a change of numbers alone once in
+//! ten seconds. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
+
+mod desired;
+
+use super::{Outcomes, Watches};
+use crate::app::App;
+use crate::config::kinds::status::{
+    Condition, ProviderStatus, ReconcilerStatus as Status, TenantStatus,
+};
+use crate::config::kinds::{API_VERSION, Identity, Kind};
+use crate::config::objects::{Object, Verdict};
+use desired::{Sources, provider, reconciler, tenant};
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_fleet::api::{ApiCode, ApplyOptions};
+use windlass_fleet::{Client, ClusterName, GroupVersionKind, ObjectKey};
+
+/// Time between two rounds: an object is written once in a round at most.
+const ROUND: Duration = Duration::from_secs(1);
+/// Time between two writes of an object of which numbers alone have changed.
+const NUMBERS: Duration = Duration::from_secs(10);
+/// Time until a write that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(15);
+/// Writes of one round, and those of them at once.
+const MOST: usize = 50;
+const WIDTH: usize = 8;
+
+/// When objects were written, and when they may be written again.
+#[derive(Default)]
+struct Written {
+    at: Option<Instant>,
+    not_before: Option<Instant>,
+}
+
+/// A write that is due.
+struct Write {
+    identity: Identity,
+    kind: Kind,
+    body: Json,
+}
+
+/// Writes until the manager drains.
+pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
+    let mut written: BTreeMap<Identity, Written> = BTreeMap::new();
+    let mut round = tokio::time::interval(ROUND);
+    round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        round.tick().await;
+        let verdicts = outcomes.verdicts.lock().clone();
+        let local = app.manager.fleet().cluster(&ClusterName::local());
+        let client = local.and_then(|local| app.manager.leading_client(&local));
+        let (Some(client), Some(watches)) = (client, outcomes.watches.load_full()) else {
+            continue;
+        };
+        let identities = verdicts.iter().map(|verdict| verdict.object.identity());
+        let known: std::collections::BTreeSet<Identity> = identities.collect();
+        written.retain(|identity, _| known.contains(identity));
+        let writes = due(&app, &verdicts, &watches, &written);
+        let results = futures::stream::iter(writes).map(|one| one.send(client.clone()));
+        let results: Vec<_> = results.buffer_unordered(WIDTH).collect().await;
+        for (identity, is_done) in results {
+            let now = Instant::now();
+            let entry = written.entry(identity).or_default();
+            entry.at = Some(now);
+            entry.not_before = (!is_done).then(|| now + AGAIN);
+        }
+    }
+}
+
+/// The writes of a round.
+fn due(
+    app: &App,
+    verdicts: &[Verdict],
+    watches: &Watches,
+    written: &BTreeMap<Identity, Written>,
+) -> Vec<Write> {
+    let sources = Sources::of(app);
+    let now = Instant::now();
+    let mut writes = Vec::new();
+    for verdict in verdicts {
+        let identity = verdict.object.identity();
+        let last = written.get(&identity);
+        if last.is_some_and(|last| last.not_before.is_some_and(|at| now < at)) {
+            continue;
+        }
+        let is_fresh = last.and_then(|last| last.at);
+        let is_fresh = is_fresh.is_some_and(|at| now.duration_since(at) < NUMBERS);
+        let object = &*verdict.object;
+        let status = match object.kind {
+            Kind::Provider => differs(watches, object, is_fresh, provider(&sources, verdict)),
+            Kind::Tenant => differs(watches, object, is_fresh, tenant(&sources, verdict)),
+            _ => differs(watches, object, is_fresh, reconciler(&sources, verdict)),
+        };
+        if let Some(status) = status {
+            writes.push(Write {
+                body: body(object, status),
+                kind: object.kind,
+                identity,
+            });
+        }
+        if writes.len() == MOST {
+            break;
+        }
+    }
+    writes
+}
+
+/// A status, whatever the kind is.
+trait AnyStatus: Serialize + DeserializeOwned + PartialEq + Clone + Default {
+    fn conditions(&mut self) -> &mut Vec<Condition>;
+
+    /// The status without numbers.
+    fn quiet(&self) -> Self;
+}
+
+impl AnyStatus for Status {
+    fn conditions(&mut self) -> &mut Vec<Condition> {
+        &mut self.conditions
+    }
+
+    fn quiet(&self) -> Self {
+        Self {
+            keys: Default::default(),
+            clusters: 0,
+            last_failure: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl AnyStatus for TenantStatus {
+    fn conditions(&mut self) -> &mut Vec<Condition> {
+        &mut self.conditions
+    }
+
+    fn quiet(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl AnyStatus for ProviderStatus {
+    fn conditions(&mut self) -> &mut Vec<Condition> {
+        &mut self.conditions
+    }
+
+    fn quiet(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[derive(Deserialize)]
+struct Present<S> {
+    #[serde(default)]
+    status: Option<S>,
+}
+
+/// The status to write; none: the object is gone, or has it already, or differs in numbers alone and was written lately.
+fn differs<S: AnyStatus>(
+    watches: &Watches,
+    object: &Object,
+    is_fresh: bool,
+    mut status: S,
+) -> Option<Json> {
+    let watched = watches.kinds.get(&object.kind)?.get(&key(object))?;
+    if watched.uid() != object.uid {
+        return None;
+    }
+    // A status of another shape is replaced.
+    let present: Option<Present<S>> = watched.parse().ok();
+    let mut present = present
+        .and_then(|present| present.status)
+        .unwrap_or_default();
+    keep_times(status.conditions(), present.conditions());
+    let same = match is_fresh {
+        true => status.quiet() == present.quiet(),
+        false => status == present,
+    };
+    match same {
+        true => None,
+        false => serde_json::to_value(&status).ok(),
+    }
+}
+
+/// Keeps the times of conditions whose status is as it was.
+fn keep_times(conditions: &mut [Condition], before: &[Condition]) {
+    for condition in conditions {
+        let same = before
+            .iter()
+            .find(|before| before.kind == condition.kind && before.status == condition.status);
+        if let Some(same) = same {
+            condition
+                .last_transition_time
+                .clone_from(&same.last_transition_time);
+        }
+    }
+}
+
+fn key(object: &Object) -> ObjectKey {
+    match &object.namespace {
+        Some(namespace) => ObjectKey::namespaced(namespace, &object.name),
+        None => ObjectKey::cluster_scoped(&object.name),
+    }
+}
+
+fn body(object: &Object, status: Json) -> Json {
+    // With the uid, so that no other object of the name gets it.
+    let mut metadata = json!({"name": object.name, "uid": object.uid});
+    if let Some(namespace) = &object.namespace {
+        metadata["namespace"] = namespace.as_str().into();
+    }
+    json!({
+        "apiVersion": API_VERSION, "kind": object.kind, "metadata": metadata, "status": status,
+    })
+}
+
+impl Write {
+    async fn send(self, client: Client) -> (Identity, bool) {
+        let kind = GroupVersionKind::from_api_version(API_VERSION, self.kind.as_str());
+        let options = ApplyOptions {
+            subresource: Some("status".to_owned()),
+            force: true,
+            dry_run: false,
+        };
+        let sent = client.apply(&kind, self.body.to_string().into(), &options);
+        let is_done = match sent.await {
+            Ok(_) => true,
+            // It was deleted, or this process does not lead any more.
+            Err(error) if matches!(error.code, ApiCode::NotFound | ApiCode::Cancelled) => true,
+            Err(error) => {
+                tracing::warn!(object = %self.identity, %error, "the status is not written");
+                false
+            }
+        };
+        (self.identity, is_done)
+    }
+}

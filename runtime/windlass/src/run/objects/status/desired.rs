@@ -1,0 +1,220 @@
+//! What the status of an object is to be. Entry points: [`provider`], [`tenant`] and [`reconciler`].
+
+use crate::app::App;
+use crate::config::kinds::status::{
+    Condition, KeyCounts, LastFailure, ProviderProblem, ProviderStatus, ReconcilerStatus as Status,
+    TenantStatus,
+};
+use crate::config::objects::Verdict;
+use crate::status::reconcilers::ReconcilerStatus;
+use std::collections::BTreeMap;
+use windlass_fleet::manager::{ControllerStatus, ProviderStatus as Found};
+
+/// Most problems of a Provider, and most bytes of a message.
+const MOST_PROBLEMS: usize = 20;
+const LONGEST: usize = 1024;
+
+/// What the running program knows.
+pub(super) struct Sources {
+    controllers: BTreeMap<String, ControllerStatus>,
+    providers: BTreeMap<String, Found>,
+    reconcilers: BTreeMap<String, ReconcilerStatus>,
+    now: String,
+}
+
+impl Sources {
+    pub(super) fn of(app: &App) -> Self {
+        let controllers = app.manager.controllers().into_iter();
+        let providers = app.manager.providers().into_iter();
+        let now = jiff::Timestamp::now();
+        Self {
+            controllers: controllers.map(|of| (of.name.clone(), of)).collect(),
+            providers: providers.map(|of| (of.name.clone(), of)).collect(),
+            reconcilers: app.statuses.all(),
+            now: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
+        }
+    }
+}
+
+/// Whether something holds, why in a word, and why for people.
+type Holds = (Option<bool>, &'static str, String);
+
+const YES: Option<bool> = Some(true);
+const NO: Option<bool> = Some(false);
+
+fn holds(reason: &'static str) -> Holds {
+    (YES, reason, String::new())
+}
+
+fn accepted(verdict: &Verdict) -> Holds {
+    match &verdict.refused {
+        None => holds("Accepted"),
+        Some(refused) => {
+            let holds = if refused.is_unknown { None } else { NO };
+            (holds, refused.reason, refused.message.clone())
+        }
+    }
+}
+
+fn condition(sources: &Sources, verdict: &Verdict, kind: &str, holds: Holds) -> Condition {
+    let (holds, reason, message) = holds;
+    let status = match holds {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: cut(message),
+        last_transition_time: sources.now.clone(),
+        observed_generation: verdict.object.generation,
+    }
+}
+
+/// A Reconciler's.
+pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
+    let name = verdict.object.identity().name;
+    let loaded = sources.reconcilers.get(&name);
+    let controller = sources.controllers.get(&name).filter(|_| loaded.is_some());
+    let accepted = accepted(verdict);
+    let is_loaded = is_loaded(verdict, loaded);
+    let ready = ready(&accepted, &is_loaded, controller);
+    let count = |of: fn(&ControllerStatus) -> usize| number(controller.map_or(0, of));
+    let failure = controller.and_then(|controller| {
+        Some(LastFailure {
+            message: cut(controller.last_error.clone()?),
+            blame: controller.last_blame.unwrap_or_default().to_owned(),
+        })
+    });
+    let of = |kind, holds| condition(sources, verdict, kind, holds);
+    let digest = |of: fn(&ReconcilerStatus) -> &Option<String>| {
+        loaded
+            .and_then(|loaded| of(loaded).clone())
+            .unwrap_or_default()
+    };
+    Status {
+        observed_generation: verdict.object.generation,
+        conditions: vec![
+            of("Accepted", accepted),
+            of("Loaded", is_loaded),
+            of("Ready", ready),
+        ],
+        tenant: verdict.tenant.clone().unwrap_or_default(),
+        revision: digest(|of| &of.revision),
+        previous_revision: digest(|of| &of.previous),
+        clusters: count(|of| of.clusters),
+        keys: KeyCounts {
+            ready: count(|of| of.ready),
+            running: count(|of| of.running),
+            delayed: count(|of| of.delayed),
+            backoff: count(|of| of.backoff),
+            terminal: count(|of| of.terminal),
+        },
+        last_failure: failure,
+    }
+}
+
+/// Whether the guest serves as the object asks.
+fn is_loaded(verdict: &Verdict, loaded: Option<&ReconcilerStatus>) -> Holds {
+    let Some(loaded) = loaded else {
+        return (NO, "NotRunning", "it does not run".to_owned());
+    };
+    let loading = |message: &str| (None, "Loading", message.to_owned());
+    match (&loaded.revision, &loaded.problem) {
+        _ if verdict.refused.is_some() => {
+            let message = "an earlier version of this object is in effect".to_owned();
+            (NO, "EarlierVersion", message)
+        }
+        (_, Some(problem)) => (NO, "Refused", problem.clone()),
+        (None, None) => loading("its guest is being loaded"),
+        (Some(_), None) if loaded.loading => loading("a newer version is being loaded"),
+        (Some(_), None) => holds("Loaded"),
+    }
+}
+
+/// Whether it reconciles as the object asks.
+fn ready(accepted: &Holds, loaded: &Holds, controller: Option<&ControllerStatus>) -> Holds {
+    if let Some(not) = [accepted, loaded].into_iter().find(|of| of.0 != YES) {
+        return not.clone();
+    }
+    let Some(controller) = controller else {
+        return (None, "Starting", "it is being started".to_owned());
+    };
+    match controller.problems.first() {
+        Some(problem) => (NO, "WatchFails", problem.clone()),
+        None => holds("Reconciling"),
+    }
+}
+
+/// A Tenant's.
+pub(super) fn tenant(sources: &Sources, verdict: &Verdict) -> TenantStatus {
+    let name = &verdict.object.name;
+    let accepted = accepted(verdict);
+    let ready = match accepted.0 {
+        YES => holds("InEffect"),
+        _ => accepted.clone(),
+    };
+    let own = sources.reconcilers.values().filter(|of| of.tenant == *name);
+    TenantStatus {
+        observed_generation: verdict.object.generation,
+        conditions: vec![
+            condition(sources, verdict, "Accepted", accepted),
+            condition(sources, verdict, "Ready", ready),
+        ],
+        namespaces: number(verdict.namespaces),
+        reconcilers: number(own.count()),
+    }
+}
+
+/// A Provider's.
+pub(super) fn provider(sources: &Sources, verdict: &Verdict) -> ProviderStatus {
+    let accepted = accepted(verdict);
+    // A Provider in a file has the name: what it found is not this one's.
+    let in_file = accepted.1 == "DefinedInFile";
+    let found = sources.providers.get(&verdict.object.name);
+    let found = found.filter(|_| !in_file);
+    let ready = match (accepted.0, found) {
+        (YES, Some(found)) => match found.problems.first() {
+            Some(problem) => {
+                let message = format!("{}: {}", problem.subject, problem.message);
+                (NO, "HasProblems", message)
+            }
+            None if found.last_listed.is_some() => holds("Listed"),
+            None => (None, "Listing", "its source is being read".to_owned()),
+        },
+        (YES, None) => (None, "Starting", "it is being started".to_owned()),
+        _ => accepted.clone(),
+    };
+    let problems = found.into_iter().flat_map(|found| &found.problems);
+    let problems = problems.take(MOST_PROBLEMS).map(|problem| ProviderProblem {
+        subject: cut(problem.subject.clone()),
+        message: cut(problem.message.clone()),
+    });
+    let count = |of: fn(&Found) -> usize| number(found.map_or(0, of));
+    ProviderStatus {
+        observed_generation: verdict.object.generation,
+        conditions: vec![
+            condition(sources, verdict, "Accepted", accepted),
+            condition(sources, verdict, "Ready", ready),
+        ],
+        found: count(|of| of.found),
+        engaged: count(|of| of.engaged),
+        refused: count(|of| of.refused),
+        problems: problems.collect(),
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The beginning of a message that is too long for a status.
+fn cut(mut message: String) -> String {
+    if message.len() > LONGEST {
+        message.truncate(message.floor_char_boundary(LONGEST - 4));
+        message.push_str(" ...");
+    }
+    message
+}
