@@ -12,8 +12,8 @@ const MOST: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct GuestsSpec {
-    /// Registries, `HOST[:PORT][/NAME…]`: names that begin so are allowed. `*` matches any characters of a part. Default: all; an
-    /// empty list: none.
+    /// Registries, `HOST[:PORT][/NAME…]`: names that begin so are allowed. `*` matches any characters of a part. Default: all for
+    /// Reconcilers in files, none for those in a cluster. An empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) registries: Option<Vec<String>>,
     /// Who must have signed. Default: nobody.
