@@ -10,5 +10,4 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
-pub(crate) mod registries;
 pub(crate) mod schema;

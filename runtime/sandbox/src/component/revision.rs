@@ -316,14 +316,12 @@ impl Revision {
     }
 
     /// Interfaces that it imports, sorted.
-    #[must_use]
-    pub fn imports(&self) -> &[String] {
+    pub(crate) fn imports(&self) -> &[String] {
         &self.inner.imports
     }
 
     /// Interfaces that it exports, sorted.
-    #[must_use]
-    pub fn exports(&self) -> &[String] {
+    pub(crate) fn exports(&self) -> &[String] {
         &self.inner.exports
     }
 

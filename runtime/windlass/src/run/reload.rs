@@ -260,7 +260,7 @@ impl Reload {
 pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf> {
     let paths = configuration
         .reconcilers()
-        .filter_map(|(document, spec)| Some(document.resolve(spec.guest.path()?)));
+        .map(|(document, spec)| document.resolve(spec.guest.path()));
     paths.filter(|path| path.is_dir()).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The status of a reconciler.
@@ -9,8 +10,8 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct ReconcilerStatus {
     /// Its tenant: of the revision that serves, else of its document.
     pub(crate) tenant: String,
-    /// The path or the image of its guest.
-    pub(crate) guest: String,
+    /// The path of its guest.
+    pub(crate) guest: PathBuf,
     /// The digest of the revision that serves, in hexadecimal; none when none does.
     pub(crate) revision: Option<String>,
     /// The digest of the revision that served before it; none when this process has loaded no other.
