@@ -147,7 +147,7 @@ pub(crate) enum Side {
     Service,
 }
 
-/// What becomes of the copy when the consumer's object is deleted.
+/// The result of the copy when the consumer's object is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum Deletion {
     #[default]
