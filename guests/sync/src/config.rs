@@ -147,7 +147,7 @@ pub(crate) enum Side {
     Service,
 }
 
-/// The result of the copy when the consumer's object is deleted.
+/// What happens to the copy when the consumer's object is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum Deletion {
     #[default]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use windlass_sdk::prelude::*;
 use windlass_sdk::{ApplyOptions, now};
 
-/// An annotation of namespaces that were made here: when the last copy began in it. Whoever deletes the namespace notices it.
+/// An annotation of namespaces that were made here: when the last copy began in it. A change after the look at the namespace is noticed by it.
 const LAST: &str = "sync.windlass.dev/last";
 /// Letters of the digest of what was applied.
 const DIGEST: usize = 26;
