@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build and test, error for preflight, get, requeue and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of results
@@ -84,6 +84,12 @@ pub(crate) enum Command {
     ///
     /// To pipe into `kubectl apply -f -`, before `windlass run --from-cluster`.
     Crds,
+    /// Push a component into a registry of images
+    ///
+    /// The image is a Wasm artifact as wkg and wash write it. The same component has the same digest. The login is that of `docker login`.
+    Push(PushArgs),
+    /// Pull the component of an image into a file
+    Pull(PullArgs),
     /// Print the RBAC that the manager's own credentials need for a configuration
     ///
     /// Prints a ClusterRole for the clusters of providers, and Roles where rules name namespaces, to pipe into `kubectl apply -f -`:
@@ -228,12 +234,51 @@ pub(crate) struct TestArgs {
     pub(crate) timeout: Interval,
 }
 
-/// `check`.
+/// `push`.
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct PushArgs {
     /// A component (.wasm), or the folder of a guest that was built
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// The image, HOST/NAME:TAG
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: String,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
+}
+
+/// `pull`.
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// The image, HOST/NAME:TAG or HOST/NAME@DIGEST
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: String,
+    /// The new file [default: the last part of the name, with .wasm]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
+}
+
+/// How registries are reached.
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArgs {
+    /// A file of authorities (PEM) that vouch for registries besides those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// A host that is spoken to without TLS, with its port; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) plain_http: Vec<String>,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A component (.wasm), the folder of a guest that was built, or an image: HOST/NAME:TAG, or oci://… where that may be a file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
     /// The config for its description, if the guest needs one
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) config: String,

@@ -10,6 +10,7 @@ pub(crate) mod kcp;
 pub(crate) mod new;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
+pub(crate) mod registry;
 pub(crate) mod requeue;
 pub(crate) mod rollback;
 pub(crate) mod run;

@@ -10,4 +10,5 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
+pub(crate) mod registries;
 pub(crate) mod schema;

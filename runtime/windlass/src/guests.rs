@@ -6,10 +6,11 @@ pub(crate) mod engine;
 mod revisions;
 
 use crate::config::kinds::{
-    Ceiling, Effective, Impersonate, Interval, Origin, ReconcilerSpec, RuleSpec, TenantClusters,
-    TenantSpec,
+    Ceiling, Effective, GuestsSpec, Impersonate, Interval, Origin, ReconcilerSpec, RuleSpec,
+    TenantClusters, TenantSpec,
 };
 use crate::config::schema::{self, Place};
+use crate::registry::GuestPolicy;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use anyhow::Result;
@@ -38,6 +39,8 @@ pub(crate) struct TenantPolicy {
     pub(crate) impersonate: Option<Impersonate>,
     /// The bounds of their limits.
     pub(crate) limits: Ceiling,
+    /// Where their guests may come from, and who must have signed them.
+    pub(crate) guests: GuestPolicy,
     /// The clusters that they stay within; none: no bound.
     pub(crate) clusters: Option<TenantClusters>,
 }
@@ -46,6 +49,8 @@ impl TenantPolicy {
     /// The policy of a tenant's document for reconcilers in files or in the cluster. What the document does not say is unbounded for files, and
     /// nothing for objects, whose authors do not run the process.
     pub(crate) fn of(spec: &TenantSpec, origin: Origin) -> Self {
+        let guests = spec.guests.as_ref();
+        let guests = guests.map_or_else(GuestPolicy::default, GuestsSpec::policy);
         let (ceiling, clusters) = (spec.rules.clone(), spec.clusters.clone());
         let (ceiling, clusters) = match origin {
             Origin::File => (ceiling, clusters),
@@ -58,6 +63,14 @@ impl TenantPolicy {
             ceiling,
             impersonate: spec.impersonate.clone(),
             limits: spec.limits.per_reconciler.clone(),
+            guests: GuestPolicy {
+                // Who writes a file for this process is trusted with any registry.
+                registries: match origin {
+                    Origin::File => guests.registries,
+                    Origin::Cluster => Some(guests.registries.unwrap_or_default()),
+                },
+                ..guests
+            },
             clusters,
         }
     }

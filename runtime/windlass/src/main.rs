@@ -4,6 +4,7 @@ mod allocator;
 mod logging;
 mod output;
 mod watch;
+mod registry;
 mod config;
 mod cli;
 mod status;
@@ -49,6 +50,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     // Tests and builds print their results themselves.
     let usual = match cli.command {
         Command::Test(_) | Command::Build(_) => "warn",
+        Command::Push(_) | Command::Pull(_) | Command::Check(_) => "warn",
         // Their output says why a cluster is not reached.
         Command::Preflight(_) | Command::Get(_) | Command::Requeue(_) | Command::Rollback(_) => {
             "error"
@@ -70,6 +72,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Build(args) => command::build::execute(args, format, engine).await,
             Command::Test(args) => command::test::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
+            Command::Push(args) => command::registry::push(args, format, engine).await,
+            Command::Pull(args) => command::registry::pull(args, format, engine).await,
             Command::Crds => command::crds::execute(format),
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,

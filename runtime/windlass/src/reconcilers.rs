@@ -21,7 +21,7 @@ use crate::guests::{Guests, LoadFailure, LoadRequest, Loaded, TenantPolicy};
 use crate::reconcilers::reloads::{Reload, Reloads};
 use crate::status::reconcilers::Statuses;
 use file::File;
-pub(crate) use file::component;
+pub(crate) use file::{Sources, component, wanted};
 use permits::TenantPermits;
 use reconciler::{Desired, Inputs, Plan, Reconciler, Step, Task};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::sleep_until;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
 
@@ -44,13 +45,14 @@ pub(crate) enum Change {
 
 /// The result of a background task.
 enum Done {
-    Read(File),
+    Read(Box<File>),
     Loaded(Result<Box<Loaded>, LoadFailure>),
 }
 
 /// The reconcilers: desired and applied.
 pub(crate) struct Reconcilers {
     guests: Guests,
+    sources: Sources,
     statuses: Arc<Statuses>,
     by_name: BTreeMap<String, Reconciler>,
     /// Background tasks, by reconciler: at most one that reads its file and one that loads its guest.
@@ -67,9 +69,15 @@ pub(crate) struct Reconcilers {
 
 impl Reconcilers {
     /// Without any reconciler.
-    pub(crate) fn new(guests: Guests, statuses: Arc<Statuses>, reloads: Reloads) -> Self {
+    pub(crate) fn new(
+        guests: Guests,
+        sources: Sources,
+        statuses: Arc<Statuses>,
+        reloads: Reloads,
+    ) -> Self {
         Self {
             guests,
+            sources,
             statuses,
             by_name: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -84,14 +92,13 @@ impl Reconcilers {
     /// The files of the guests that documents name, to be watched.
     pub(crate) fn guest_files(configuration: &Configuration) -> BTreeSet<PathBuf> {
         let path = |(document, spec): (&Document, &ReconcilerSpec)| {
-            let path = document.resolve(spec.guest.path());
-            if path.is_dir() {
-                built_path(&path)
-            } else {
-                path
-            }
+            let path = document.resolve(spec.guest.path()?);
+            Some(match path.is_dir() {
+                true => built_path(&path),
+                false => path,
+            })
         };
-        configuration.reconcilers().map(path).collect()
+        configuration.reconcilers().filter_map(path).collect()
     }
 
     /// Starts to apply the documents, and returns the changes that the manager has to make at once. [`Self::next`] returns the others.
@@ -128,16 +135,30 @@ impl Reconcilers {
         changes
     }
 
-    /// Waits until a task of [`Self::follow`] or [`Self::roll_back`] ends, and returns the changes that the manager has to make for it.
+    /// Waits until a task of [`Self::follow`] or [`Self::roll_back`] ends, or an image is due to be looked up again, and returns the changes that the manager has to make for it.
     /// Make them at once, because a replaced guest serves already. [`Self::report`] logs the failures.
     ///
     /// # Cancellation
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Vec<Change> {
-        match self.tasks.join_next_with_id().await {
-            None => std::future::pending().await,
+        let due = self
+            .by_name
+            .values()
+            .filter_map(Reconciler::look_up_at)
+            .min();
+        let due = due.map(tokio::time::Instant::from_std);
+        let ended = tokio::select! {
+            ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => ended,
+            () = sleep_until(due.unwrap_or_else(tokio::time::Instant::now)), if due.is_some() => {
+                self.look_up_due();
+                None
+            }
+            else => std::future::pending().await,
+        };
+        match ended {
+            None => Vec::new(),
             Some(Ok((id, (name, Done::Read(file))))) => {
-                self.file_read(id, &name, file);
+                self.file_read(id, &name, *file);
                 Vec::new()
             }
             Some(Ok((id, (name, Done::Loaded(result))))) => self.loaded(id, &name, result),
@@ -148,7 +169,19 @@ impl Reconcilers {
         }
     }
 
-    /// Whether any task runs. If none does, [`Self::next`] waits forever.
+    /// Looks up the images that are due.
+    fn look_up_due(&mut self) {
+        let now = Instant::now();
+        let is_due = |reconciler: &Reconciler| reconciler.look_up_at().is_some_and(|at| at <= now);
+        let due = self
+            .by_name
+            .iter()
+            .filter(|(_, reconciler)| is_due(reconciler));
+        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        due.iter().for_each(|name| self.read(name));
+    }
+
+    /// Whether any task runs. If none does, [`Self::next`] waits for images that are due.
     pub(crate) fn is_busy(&self) -> bool {
         self.by_name.values().any(Reconciler::is_busy)
     }
@@ -180,18 +213,19 @@ impl Reconcilers {
         if !reconciler.wants_reading() {
             return;
         }
-        let Desired { document, spec, .. } = reconciler.desired().clone();
-        let permits = self.permits.reading(spec.tenant());
+        let (desired, before) = (reconciler.desired().clone(), reconciler.lookup());
+        let permits = self.permits.reading(desired.spec.tenant());
+        let sources = self.sources.clone();
         let (name, most) = (name.to_owned(), self.guests.largest_component());
         let task = self.tasks.spawn(async move {
             let _permit = permits.acquire().await;
-            let file = File::read(document, spec, most).await;
-            (name, Done::Read(file))
+            let file = File::read(desired, sources, before, most).await;
+            (name, Done::Read(Box::new(file)))
         });
         reconciler.begin_reading(Task::new(task));
     }
 
-    fn file_read(&mut self, id: Id, name: &str, file: File) {
+    fn file_read(&mut self, id: Id, name: &str, mut file: File) {
         let Some(reconciler) = self.by_name.get_mut(name) else {
             return;
         };
@@ -199,10 +233,10 @@ impl Reconcilers {
             return;
         };
         // The document may name another file by now.
-        let moved = component(&reconciler.desired().document, &reconciler.desired().spec);
-        if stale && moved.is_ok_and(|path| path != file.path) {
+        if stale && file.has_moved(reconciler.desired()) {
             return self.read(name);
         }
+        reconciler.set_lookup(file.lookup.take());
         let step = reconciler.decide(file);
         self.step(name, step);
         if stale {
@@ -410,6 +444,12 @@ impl Reconcilers {
             .values()
             .filter(|reconciler| reconciler.applied().is_some())
             .count()
+    }
+
+    /// Whether a guest comes from a registry: then a process in which nothing serves yet waits for it.
+    pub(crate) fn wait_for_images(&self) -> bool {
+        let mut all = self.by_name.values().map(Reconciler::desired);
+        all.any(|desired| desired.spec.guest.image.is_some())
     }
 
     /// The problems of all reconcilers.

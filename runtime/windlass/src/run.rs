@@ -16,11 +16,12 @@ use crate::app::{App, machine};
 use crate::cli::IdleArgs;
 use crate::config::kinds::{Authentication, Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
-use crate::config::{clusters, proxy};
+use crate::config::{clusters, proxy, registries};
 use crate::dev::simulated::Simulated;
 use crate::guests::Guests;
 use crate::reconcilers::reloads::Reloads;
-use crate::reconcilers::{Change, Reconcilers};
+use crate::reconcilers::{Change, Reconcilers, Sources};
+use crate::registry::Registries;
 use crate::status::guest_metrics::GuestMetrics;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -89,6 +90,7 @@ struct Startup {
     statuses: Arc<Statuses>,
     guest_registry: Arc<GuestRegistry>,
     reconcilers: Reconcilers,
+    images: Registries,
     merged: Merged,
     heartbeats: Vec<Heartbeat>,
 }
@@ -120,13 +122,21 @@ impl Startup {
         reloads.register(&mut registry);
         let guests = Guests::new(&options.engine, guest_registry.clone())?;
         let guests_heartbeat = guests.heartbeat();
-        let mut reconcilers = Reconcilers::new(guests, statuses.clone(), reloads);
+        let cache = options.engine.cache.as_ref();
+        let cache = cache.map(|cache| cache.folder.as_path());
+        let images = Registries::new(registries::options(&merged.configuration, cache)?);
+        let sources = Sources {
+            registry: images.clone(),
+            trusts_files: options.simulated.is_some(),
+        };
+        let mut reconcilers = Reconcilers::new(guests, sources, statuses.clone(), reloads);
         for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);
             }
         }
-        if reconcilers.running() == 0 && !options.goes_on_without() {
+        let waits = options.goes_on_without() || reconcilers.wait_for_images();
+        if reconcilers.running() == 0 && !waits {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
@@ -137,6 +147,7 @@ impl Startup {
             statuses,
             guest_registry,
             reconcilers,
+            images,
             merged,
             heartbeats: vec![Heartbeat::start("host", || true), guests_heartbeat],
         })
@@ -152,6 +163,7 @@ impl Startup {
         let mut bound = self.manager.build()?.bind();
         // Providers may read it.
         bound.engage_local()?;
+        self.images.read_secrets_of(bound.handle());
         let mut problems = self.merged.problems;
         let mut providers = Providers::default();
         if options.simulated.is_none() {
@@ -209,7 +221,7 @@ impl Startup {
     }
 }
 
-/// Starts to load all guests. Waits until all are loaded, or until [`MOMENT`] has passed and one serves.
+/// Starts to load all guests. Waits until all are loaded, or until [`MOMENT`] has passed and one serves, or one waits for a registry.
 async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> Vec<Change> {
     let mut changes = reconcilers.follow(configuration);
     let moment = tokio::time::sleep(MOMENT);
@@ -217,7 +229,7 @@ async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> 
     while reconcilers.is_busy() {
         tokio::select! {
             more = reconcilers.next() => changes.extend(more),
-            () = &mut moment, if reconcilers.running() > 0 => break,
+            () = &mut moment, if reconcilers.running() > 0 || reconcilers.wait_for_images() => break,
         }
     }
     changes

@@ -12,6 +12,7 @@
 //! Everything started here ends with the [`Environment`] or [`Kcp`], or with the test process, however that ends.
 
 mod binaries;
+pub mod cosign;
 pub mod crds;
 mod etcd;
 pub mod kcp;
@@ -21,6 +22,7 @@ mod mongodb;
 mod port;
 mod process;
 pub mod real_proxy;
+pub mod real_registry;
 mod server;
 
 use std::collections::BTreeMap;

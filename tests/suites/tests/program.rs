@@ -66,6 +66,14 @@ mod pressure;
 mod probes;
 #[path = "program/project.rs"]
 mod project;
+#[path = "program/registries.rs"]
+mod registries;
+#[path = "program/registry.rs"]
+mod registry;
+#[path = "program/registry_signatures.rs"]
+mod registry_signatures;
+#[path = "program/registry_tags.rs"]
+mod registry_tags;
 #[path = "program/providers.rs"]
 mod providers;
 #[path = "program/proxies.rs"]

@@ -103,6 +103,13 @@ impl Proxy {
         self.login.as_ref()
     }
 
+    /// Its user and password, for connections that are not to API servers.
+    #[must_use]
+    pub fn user_and_password(&self) -> Option<(&str, &str)> {
+        let login = self.login.as_ref()?;
+        Some((&login.user, &login.password))
+    }
+
     /// Adds everything to a digest, credentials included: only the digest is kept.
     pub(crate) fn hash(&self, hash: &mut Sha256) {
         hash.update(self.to_string());

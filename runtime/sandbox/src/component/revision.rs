@@ -316,12 +316,14 @@ impl Revision {
     }
 
     /// Interfaces that it imports, sorted.
-    pub(crate) fn imports(&self) -> &[String] {
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
         &self.inner.imports
     }
 
     /// Interfaces that it exports, sorted.
-    pub(crate) fn exports(&self) -> &[String] {
+    #[must_use]
+    pub fn exports(&self) -> &[String] {
         &self.inner.exports
     }
 

@@ -128,7 +128,7 @@ pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
             revision: entry.revision.unwrap_or_default(),
             previous: entry.previous.unwrap_or_default(),
             rolled_back: entry.rolled_back,
-            guest: entry.guest.display().to_string(),
+            guest: entry.guest.clone(),
             reload: entry.changed.map(|changed| ReloadView {
                 ago_seconds: now().saturating_sub(since_epoch(changed.at)),
                 took_seconds: changed.took.as_secs_f64(),

@@ -2,12 +2,13 @@
 
 use crate::cli::{CheckArgs, Format};
 use crate::config::document::{Position, split};
+use crate::config::kinds::GuestSource;
 use crate::config::schema::{self, Place, Shows};
-use crate::dev::guest_build::built;
 use crate::dev::seed::Layout;
 use crate::guests::component;
 use crate::output::{Tone, printable, size, spent};
 use crate::reconcilers;
+use crate::registry::{Reference, SCHEME};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -20,17 +21,16 @@ use windlass_sandbox::{CustomResource, Inspection, Options};
 /// # Errors
 /// When the file is not a guest, or a config does not match its schema; the error says why and what to do.
 pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) -> Result<ExitCode> {
-    let path = match args.file.is_dir() {
-        true => built(&args.file).with_context(|| {
-            format!(
-                "{} was not built yet: run windlass build {}",
-                args.file.display(),
-                args.file.display()
-            )
-        })?,
-        false => args.file.clone(),
+    let image = image(&args.file);
+    let path = match &image {
+        Some(image) => {
+            super::registry::fetch(&args.registry.registry(&engine)?, image)
+                .await?
+                .path
+        }
+        None => super::registry::component_of(&args.file)?,
     };
-    let configs = configs(&args.files, &args.config, &path)?;
+    let configs = configs(&args.files, &args.config, &path, image.as_ref())?;
     let sandbox = component::small_sandbox(engine)?;
     let revision = component::load_into(&sandbox, &path).await?;
     let schema = revision.config_schema();
@@ -45,20 +45,37 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         anstream::print!("{}", indented("", &inspection.rules_yaml));
         return Ok(super::DONE);
     }
+    let shown = match &image {
+        Some(_) => &args.file,
+        None => &path,
+    };
     match format {
         Format::Json => {
             anstream::println!(
                 "{}",
-                serde_json::to_string_pretty(&as_json(&path, &inspection, schema))?
+                serde_json::to_string_pretty(&as_json(shown, &inspection, schema))?
             )
         }
-        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &inspection, schema)),
+        Format::Text | Format::Wide => anstream::print!("{}", as_text(shown, &inspection, schema)),
     }
     Ok(super::DONE)
 }
 
-/// The configs to check, and where they stand: of the Reconcilers in `files` that have this component, or the text of `--config`.
-fn configs(files: &[PathBuf], text: &str, component: &Path) -> Result<Vec<(Json, Place)>> {
+/// The image that an argument names: with `oci://` before it, or if there is no such file and it reads as an image.
+fn image(argument: &Path) -> Option<Reference> {
+    let text = argument.to_str()?;
+    let image = Reference::parse(text).ok()?;
+    (text.starts_with(SCHEME) || !argument.exists()).then_some(image)
+}
+
+/// The configs to check, and where they stand: of the Reconcilers in `files` that have this component or image, or the text of
+/// `--config`.
+fn configs(
+    files: &[PathBuf],
+    text: &str,
+    component: &Path,
+    image: Option<&Reference>,
+) -> Result<Vec<(Json, Place)>> {
     if files.is_empty() {
         let config = serde_json::from_str(text).context("--config is not JSON")?;
         let file: Arc<str> = "--config".into();
@@ -76,8 +93,10 @@ fn configs(files: &[PathBuf], text: &str, component: &Path) -> Result<Vec<(Json,
     let configuration = super::rbac::valid(files)?;
     let same = |path: &Path| path.canonicalize().ok() == component.canonicalize().ok();
     let reconcilers = configuration.reconcilers();
-    let used = reconcilers.filter(|(document, spec)| {
-        reconcilers::component(document, spec).is_ok_and(|path| same(&path))
+    let used = reconcilers.filter(|(document, spec)| match (spec.guest.source(), image) {
+        (Ok(GuestSource::Image(named)), Some(image)) => named == *image,
+        (_, Some(_)) => false,
+        (_, None) => reconcilers::component(document, spec).is_ok_and(|path| same(&path)),
     });
     let empty = || Json::Object(serde_json::Map::new());
     let configs: Vec<(Json, Place)> = used
@@ -88,8 +107,8 @@ fn configs(files: &[PathBuf], text: &str, component: &Path) -> Result<Vec<(Json,
         .collect();
     if configs.is_empty() {
         bail!(
-            "no Reconciler of these documents has the guest {}: name it in spec.guest.path",
-            component.display()
+            "no Reconciler of these documents has the guest {}: name it in spec.guest",
+            image.map_or_else(|| component.display().to_string(), ToString::to_string)
         );
     }
     Ok(configs)

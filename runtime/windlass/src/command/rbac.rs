@@ -1,16 +1,18 @@
 //! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
 
 use crate::cli::{Format, RbacArgs};
-use crate::config::clusters;
-use crate::config::kinds::Kind;
+use crate::config::kinds::{GuestSource, Kind, Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
     Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local,
     manifests, needed, yaml,
 };
+use crate::config::{clusters, registries};
+use crate::guests::TenantPolicy;
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
-use crate::reconcilers::component;
+use crate::reconcilers::{component, wanted};
+use crate::registry::Registries;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
@@ -126,10 +128,13 @@ pub(super) async fn work(configuration: &Configuration, engine: Options) -> Resu
     if !configuration.has(Kind::Reconciler) {
         return Ok(work);
     }
+    let cache = engine.cache.as_ref().map(|cache| cache.folder.as_path());
+    let registry = Registries::new(registries::options(configuration, cache)?);
     let sandbox = small_sandbox(engine)?;
     for (document, spec) in configuration.reconcilers() {
         let tenant = configuration.tenant(spec.tenant()).map(|(_, spec)| spec);
-        let description = ask(&sandbox, document, spec).await;
+        let path = path(&registry, document, spec, tenant).await;
+        let description = ask(&sandbox, document, spec, path).await;
         work.push(Work {
             spec,
             tenant,
@@ -152,17 +157,35 @@ fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String>
     bind.and_then(Subject::namespace).map(str::to_owned)
 }
 
+/// The file of a guest. An image is pulled, if its tenant's policy allows it.
+async fn path(
+    registry: &Registries,
+    document: &Document,
+    spec: &ReconcilerSpec,
+    tenant: Option<&TenantSpec>,
+) -> Result<PathBuf, String> {
+    let Ok(GuestSource::Image(image)) = spec.guest.source() else {
+        return component(document, spec).map_err(|failure| failure.to_string());
+    };
+    let policy = tenant.map_or_else(TenantPolicy::default, |spec| {
+        TenantPolicy::of(spec, Origin::File)
+    });
+    let lookup = registry.look_up(wanted(spec, &policy, image), None).await;
+    lookup.outcome.map(|pulled| pulled.path)
+}
+
 /// The description of a guest, if it can be asked.
 async fn ask(
     sandbox: &Sandbox,
     document: &Document,
-    spec: &crate::config::kinds::ReconcilerSpec,
+    spec: &ReconcilerSpec,
+    path: Result<PathBuf, String>,
 ) -> Option<Description> {
-    let asked = match component(document, spec) {
+    let asked = match path {
         Ok(path) => inspect(sandbox, &path, &spec.config_text(), &[])
             .await
             .map_err(|error| format!("{error:#}")),
-        Err(error) => Err(error.to_string()),
+        Err(problem) => Err(problem),
     };
     match asked {
         Ok(inspection) => Some(description(inspection)),

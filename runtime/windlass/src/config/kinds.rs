@@ -6,6 +6,8 @@
 mod admin;
 mod caches;
 mod duration;
+mod guest;
+mod guests;
 mod isolation;
 mod leader_election;
 mod limits;
@@ -13,12 +15,15 @@ mod manager;
 mod provider;
 mod quantity;
 mod reconciler;
+mod registries;
 mod rules;
 pub(crate) mod status;
 mod tenant;
 
 pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use duration::Interval;
+pub(crate) use guest::GuestSource;
+pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;

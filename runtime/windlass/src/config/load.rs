@@ -197,9 +197,11 @@ impl Configuration {
         let named = self.manager().is_some_and(|(_, spec)| spec.local.is_some());
         named
             || self.is_local_only()
-            || self
-                .reconcilers()
-                .any(|(_, spec)| spec.clusters.local == Some(true) || spec.rules.iter().any(opens))
+            || self.reconcilers().any(|(_, spec)| {
+                spec.clusters.local == Some(true)
+                    || spec.rules.iter().any(opens)
+                    || spec.guest.pull_secret.is_some()
+            })
     }
 
     /// Whether a document of the kind exists.

@@ -1,50 +1,152 @@
-//! The file that a guest is read from. Entry points: [`component`] and [`File::read`].
+//! The file that a guest is read from: one of the operator, or one of an image. Entry points: [`component`] and [`File::read`].
 
-use crate::config::kinds::{Bytes, ReconcilerSpec};
+use super::reconciler::Desired;
+use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
 use crate::config::load::Document;
 use crate::dev::guest_build::built;
-use crate::guests::LoadFailure;
+use crate::guests::{LoadFailure, TenantPolicy};
+use crate::registry::{Lookup, PullSecret, Reference, Registries, Wanted};
 use std::path::{Path, PathBuf};
 use windlass_fleet::file::{self, FileError};
 use windlass_sandbox::Digest;
+
+/// Where guests come from.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    /// The registries of images.
+    pub(crate) registry: Registries,
+    /// Whether files need not follow a tenant's policy: over an in-memory fleet, which is the developer's own.
+    pub(crate) trusts_files: bool,
+}
 
 /// The file of a guest, as it was read.
 pub(super) struct File {
     pub(super) path: PathBuf,
     /// The digest of the component.
     pub(super) digest: Result<Digest, LoadFailure>,
+    /// What came of the look-up of its image; none: it is no image.
+    pub(super) lookup: Option<Lookup>,
 }
 
 impl File {
-    /// Reads the guest that a document names, but no more than `most` bytes.
-    pub(super) async fn read(document: Document, spec: ReconcilerSpec, most: usize) -> Self {
-        let there = document.resolve(spec.guest.path());
-        let read = tokio::task::spawn_blocking(move || match component(&document, &spec) {
-            Ok(path) => Self {
-                digest: digest(&path, most as u64),
-                path,
-            },
-            Err(failure) => Self {
-                path: document.resolve(spec.guest.path()),
-                digest: Err(failure),
-            },
-        });
-        read.await.unwrap_or_else(|error| Self {
-            digest: Err(unreadable(&there, &error)),
-            path: there,
-        })
+    /// Reads the guest that a document names, but no more than `most` bytes. An image is looked up if the look-up before does not hold.
+    pub(super) async fn read(
+        desired: Desired,
+        sources: Sources,
+        before: Option<Lookup>,
+        most: usize,
+    ) -> Self {
+        match desired.spec.guest.source() {
+            Ok(GuestSource::Image(image)) => {
+                let wanted = wanted(&desired.spec, &desired.policy, image);
+                Self::of_image(sources.registry.look_up(wanted, before).await, most).await
+            }
+            _ => {
+                // A guest of the platform was chosen by who runs the process.
+                let is_trusted = sources.trusts_files || desired.spec.guest.name.is_some();
+                Self::of_path(desired, is_trusted, most).await
+            }
+        }
+    }
+
+    async fn of_image(lookup: Lookup, most: usize) -> Self {
+        let pulled = match &lookup.outcome {
+            Ok(pulled) => pulled,
+            // The look-up knows when to try again.
+            Err(problem) => {
+                return Self {
+                    path: PathBuf::new(),
+                    digest: Err(LoadFailure::permanent(problem)),
+                    lookup: Some(lookup),
+                };
+            }
+        };
+        let path = pulled.path.clone();
+        let digest = match in_background(path.clone(), most).await {
+            Ok(digest) if digest.to_string() == pulled.component.hex() => Ok(digest),
+            // The next look-up finds that the file is damaged or gone, and pulls the image again.
+            _ => Err(LoadFailure::transient(format!(
+                "{}: the pulled image was changed or removed on disk",
+                lookup.image()
+            ))),
+        };
+        Self {
+            lookup: digest.is_ok().then_some(lookup),
+            path,
+            digest,
+        }
+    }
+
+    async fn of_path(desired: Desired, is_trusted: bool, most: usize) -> Self {
+        let Desired {
+            document,
+            spec,
+            policy,
+        } = desired;
+        let named = document.resolve(spec.guest.path().map_or(Path::new(""), PathBuf::as_path));
+        let allowed = match is_trusted {
+            true => Ok(()),
+            false => policy.guests.check_file(&named),
+        };
+        let found = match allowed {
+            Ok(()) => tokio::task::spawn_blocking(move || component(&document, &spec)).await,
+            Err(error) => Ok(Err(LoadFailure::permanent(error))),
+        };
+        let (path, digest) = match found {
+            Ok(Ok(path)) => (path.clone(), in_background(path, most).await),
+            Ok(Err(failure)) => (named, Err(failure)),
+            Err(error) => {
+                let failure = unreadable(&named, &error);
+                (named, Err(failure))
+            }
+        };
+        Self {
+            path,
+            digest,
+            lookup: None,
+        }
+    }
+
+    /// Whether the documents name another file by now.
+    pub(super) fn has_moved(&self, desired: &Desired) -> bool {
+        match (desired.spec.guest.source(), &self.lookup) {
+            (Ok(GuestSource::Image(image)), Some(lookup)) => *lookup.image() != image,
+            (Ok(GuestSource::Image(_)), None) | (Ok(GuestSource::Path(_)), Some(_)) => true,
+            _ => component(&desired.document, &desired.spec).is_ok_and(|path| path != self.path),
+        }
+    }
+}
+
+/// What a document asks of registries, within the policy of its tenant.
+pub(crate) fn wanted(spec: &ReconcilerSpec, policy: &TenantPolicy, image: Reference) -> Wanted {
+    let secret = spec.guest.pull_secret.as_ref();
+    Wanted {
+        image,
+        tenant: spec.tenant().to_owned(),
+        secret: secret.map(|secret| PullSecret {
+            namespace: secret.namespace.clone().unwrap_or_default(),
+            name: secret.name.clone(),
+        }),
+        interval: spec.guest.interval().0,
+        policy: policy.guests.clone(),
+        // The policy of a Reconciler in a cluster always has a list.
+        any_by_default: true,
+        last_will_do: true,
     }
 }
 
 /// The file of the component that a document names: the path itself, or the build result of a source folder.
 ///
 /// # Errors
-/// When the folder was not built, with what to do.
+/// When the folder was not built, with what to do; for an image.
 pub(crate) fn component(
     document: &Document,
     spec: &ReconcilerSpec,
 ) -> Result<PathBuf, LoadFailure> {
-    let path = document.resolve(spec.guest.path());
+    let Some(path) = spec.guest.path() else {
+        return Err(LoadFailure::permanent("its guest is an image"));
+    };
+    let path = document.resolve(path);
     if !path.is_dir() {
         return Ok(path);
     }
@@ -54,6 +156,12 @@ pub(crate) fn component(
             "{path} is a source folder that was not built yet: run windlass build {path}"
         ))
     })
+}
+
+async fn in_background(path: PathBuf, most: usize) -> Result<Digest, LoadFailure> {
+    let there = path.clone();
+    let read = tokio::task::spawn_blocking(move || digest(&path, most as u64)).await;
+    read.unwrap_or_else(|error| Err(unreadable(&there, &error)))
 }
 
 /// The component's digest. A component that is too large is not read.

@@ -8,9 +8,11 @@ use super::file::File;
 use super::revoke::Revocation;
 use super::rollback::{ActiveRollback, RollbackChoice};
 use crate::app::rollback::{Refusal, RollbackCall};
+use crate::config::kinds::GuestSource;
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::Document;
 use crate::guests::{LoadFailure, TenantPolicy};
+use crate::registry::{GuestPolicy, Lookup};
 use crate::status::reconcilers::{LastChange, ReconcilerStatus};
 use crate::status::view::RollbackReply;
 use std::path::PathBuf;
@@ -91,6 +93,10 @@ pub(super) struct Reconciler {
     pub(super) has_less: bool,
     /// The revision that served before. It is kept compiled for a rollback.
     previous: Option<Digest>,
+    /// The policy on guests that `previous` was loaded under.
+    previous_policy: GuestPolicy,
+    /// What came of the last look-up of its image; none: it is no image.
+    lookup: Option<Lookup>,
     /// The rollback that is in effect.
     rollback: Option<ActiveRollback>,
     /// The last failure, with the inputs of that load; without inputs if the file could not be read.
@@ -139,6 +145,8 @@ impl Reconciler {
             revocation: Revocation::default(),
             has_less: false,
             previous: None,
+            previous_policy: GuestPolicy::default(),
+            lookup: None,
             rollback: None,
             failed: None,
             problem: None,
@@ -188,6 +196,20 @@ impl Reconciler {
     pub(super) fn due(&self) -> Option<Instant> {
         let failed = self.failed.as_ref().filter(|_| !self.is_busy());
         failed.and_then(Failed::due)
+    }
+
+    pub(super) fn lookup(&self) -> Option<Lookup> {
+        self.lookup.clone()
+    }
+
+    pub(super) fn set_lookup(&mut self, lookup: Option<Lookup>) {
+        self.lookup = lookup;
+    }
+
+    /// When its image is to be looked up again.
+    pub(super) fn look_up_at(&self) -> Option<Instant> {
+        let lookup = self.lookup.as_ref().filter(|_| self.reading.is_none())?;
+        lookup.due
     }
 
     /// Whether to start reading the file now. If a task reads it already, the file is read once more after that.
@@ -254,6 +276,13 @@ impl Reconciler {
             && let Some(request) = new.request()
         {
             match self.choice(held).take(request) {
+                Ok(Some(chosen)) if !self.is_still_allowed(chosen.to) => {
+                    let name = &self.desired.document.identity.name;
+                    new.answer(Err(Refusal::Impossible(format!(
+                        "reconciler {name} cannot serve revision {}: spec.guests of its Tenant has changed since that was loaded",
+                        chosen.to.short()
+                    ))));
+                }
                 Ok(chosen) => (rollback, call) = (chosen, Some(new)),
                 Err(error) => {
                     let name = &self.desired.document.identity.name;
@@ -262,7 +291,9 @@ impl Reconciler {
                 }
             }
         }
-        let rollback = rollback.filter(|rollback| rollback.holds(held));
+        let rollback = rollback
+            .filter(|rollback| rollback.holds(held))
+            .filter(|rollback| self.is_still_allowed(rollback.to));
         let guest = match (rollback, file.digest) {
             (Some(rollback), _) => rollback.to,
             (None, Ok(digest)) => digest,
@@ -308,6 +339,16 @@ impl Reconciler {
         }))
     }
 
+    /// Whether a revision was loaded under the policy on guests that holds now: it is not verified again for a rollback.
+    fn is_still_allowed(&self, revision: Digest) -> bool {
+        let applied = self.applied.as_ref();
+        let under = match applied.filter(|applied| applied.guest == revision) {
+            Some(applied) => &applied.policy.guests,
+            None => &self.previous_policy,
+        };
+        *under == self.desired.policy.guests
+    }
+
     /// Notes the task that loads a plan, and cancels the one before it.
     pub(super) fn begin_loading(&mut self, plan: Plan, task: Task) {
         let call = plan.call.or_else(|| self.cancel_loading());
@@ -323,8 +364,10 @@ impl Reconciler {
     pub(super) fn apply(&mut self, plan: Plan) -> (Option<Inputs>, Option<RollbackCall>) {
         let guest = plan.inputs.guest;
         let before = self.applied.replace(plan.inputs);
-        let served = before.as_ref().map(|applied| applied.guest);
-        self.previous = served.filter(|served| *served != guest).or(self.previous);
+        if let Some(before) = before.as_ref().filter(|before| before.guest != guest) {
+            self.previous = Some(before.guest);
+            self.previous_policy = before.policy.guests.clone();
+        }
         (self.rollback, self.failed) = (plan.rollback, None);
         (self.revocation, self.has_less) = (Revocation::default(), false);
         (before, plan.call)
@@ -415,13 +458,31 @@ impl Reconciler {
         let applied = self.applied.as_ref();
         ReconcilerStatus {
             tenant: applied.map_or(spec.tenant(), Inputs::tenant).to_owned(),
-            guest: document.resolve(spec.guest.path()),
+            guest: self.source(document, spec),
             revision: self.applied.as_ref().map(|inputs| inputs.guest.to_string()),
             previous: self.previous.map(|digest| digest.to_string()),
             rolled_back: self.rollback.is_some(),
             problem: self.problem.clone(),
             changed: self.changed,
             loading: self.loading.is_some() || self.is_new(),
+        }
+    }
+
+    /// What the document names, with the digest of an image that is here.
+    fn source(&self, document: &Document, spec: &ReconcilerSpec) -> String {
+        match spec.guest.source() {
+            Ok(GuestSource::Path(path)) => document.resolve(path).display().to_string(),
+            Ok(GuestSource::Image(image)) => {
+                let pulled = self
+                    .lookup
+                    .as_ref()
+                    .and_then(|lookup| lookup.outcome.as_ref().ok());
+                pulled.map_or_else(
+                    || image.to_string(),
+                    |pulled| image.at(pulled.digest).to_string(),
+                )
+            }
+            Err(_) => String::new(),
         }
     }
 

@@ -260,7 +260,7 @@ impl Reload {
 pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf> {
     let paths = configuration
         .reconcilers()
-        .map(|(document, spec)| document.resolve(spec.guest.path()));
+        .filter_map(|(document, spec)| Some(document.resolve(spec.guest.path()?)));
     paths.filter(|path| path.is_dir()).collect()
 }
 

@@ -2,7 +2,6 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The status of a reconciler.
@@ -10,8 +9,8 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct ReconcilerStatus {
     /// Its tenant: of the revision that serves, else of its document.
     pub(crate) tenant: String,
-    /// The path of its guest.
-    pub(crate) guest: PathBuf,
+    /// The path or the image of its guest.
+    pub(crate) guest: String,
     /// The digest of the revision that serves, in hexadecimal; none when none does.
     pub(crate) revision: Option<String>,
     /// The digest of the revision that served before it; none when this process has loaded no other.

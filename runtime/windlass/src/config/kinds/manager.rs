@@ -3,6 +3,7 @@
 use crate::config::kinds::admin::AdminSpec;
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
+use crate::config::kinds::registries::RegistriesSpec;
 use crate::config::kinds::{
     AccessProviderSpec, Authentication, Bytes, Interval, Refusal, at_least_one, within,
 };
@@ -36,6 +37,8 @@ pub(crate) struct ManagerSpec {
     pub(crate) metrics: MetricsSpec,
     /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
+    /// How registries of images are reached.
+    pub(crate) registries: RegistriesSpec,
     /// Guests that Reconcilers in the local cluster use by these names. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) guests: BTreeMap<String, InstalledGuest>,
@@ -162,6 +165,7 @@ impl ManagerSpec {
                 "spec.leaderElection",
                 self.leader_election != other.leader_election,
             ),
+            ("spec.registries", self.registries != other.registries),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
         differs.map(|(path, _)| path).collect()
@@ -191,6 +195,7 @@ impl ManagerSpec {
         self.transport.check()?;
         self.caches.check()?;
         self.metrics.check()?;
+        self.registries.check()?;
         if let Some(timeout) = self.drain_timeout {
             within(
                 "spec.drainTimeout",

@@ -1,12 +1,12 @@
 //! Kind `Reconciler`: a guest at work. Entry point: [`ReconcilerSpec`].
 
+use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{
     Interval, IsolationSpec, Origin, ReconcilerLimits, Refusal, RuleSpec, rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
 use windlass_fleet::selector::LabelSelector;
 
 /// A guest, where it works, what it may touch and use.
@@ -55,18 +55,6 @@ pub(crate) struct ConfigSource {
     pub(crate) key: String,
 }
 
-/// Where the component is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct GuestSpec {
-    /// A .wasm file, or a source folder that `dev` and `build` build; relative to the document's folder. Only in a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) path: Option<PathBuf>,
-    /// A guest of the platform, by its name in `spec.guests` of the Manager. Only in a cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<String>,
-}
-
 /// Where watches engage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
@@ -79,35 +67,6 @@ pub(crate) struct ClustersSpec {
     pub(crate) names: Option<Vec<String>>,
     /// Labels of clusters, as `kubectl -l` takes them. Default: all.
     pub(crate) selector: Option<String>,
-}
-
-impl GuestSpec {
-    /// The file or folder; nothing in a document that names no path, which is refused.
-    pub(crate) fn path(&self) -> &Path {
-        self.path.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn check(&self, origin: Origin) -> Result<(), Refusal> {
-        match (origin, &self.path, &self.name) {
-            (Origin::File, Some(_), None) | (Origin::Cluster, None, Some(_)) => Ok(()),
-            (Origin::File, None, _) => Err(Refusal::new(
-                "spec.guest",
-                "no component is named: give path, a .wasm file or a source folder",
-            )),
-            (Origin::File, Some(_), Some(_)) => Err(Refusal::new(
-                "spec.guest.name",
-                "it is for Reconcilers in a cluster: leave it out",
-            )),
-            (Origin::Cluster, Some(_), _) => Err(Refusal::new(
-                "spec.guest.path",
-                "a path is for files only: give name, a guest of the platform",
-            )),
-            (Origin::Cluster, None, None) => Err(Refusal::new(
-                "spec.guest",
-                "no component is named: give name, a guest of the platform",
-            )),
-        }
-    }
 }
 
 impl ConfigSource {

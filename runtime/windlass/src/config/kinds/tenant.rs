@@ -1,5 +1,6 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
+use crate::config::kinds::guests::GuestsSpec;
 use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ pub(crate) struct TenantSpec {
     pub(crate) rules: Option<Vec<RuleSpec>>,
     /// The user in whose name its reconcilers call servers. Default: the user of the cluster's credentials.
     pub(crate) impersonate: Option<Impersonate>,
+    /// Where the guests of its reconcilers may come from, and who must have signed them. Default: anywhere, and nobody.
+    pub(crate) guests: Option<GuestsSpec>,
     /// The namespaces of the local cluster whose Reconcilers are its own. No other Tenant may claim them. Default: none.
     pub(crate) namespaces: Option<NamespaceClaim>,
     /// The clusters that its reconcilers may watch, read and write. Default: all for Reconcilers in files; none for those in a cluster.
@@ -182,6 +185,7 @@ impl TenantSpec {
         self.impersonate
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
+        self.guests.as_ref().map_or(Ok(()), GuestsSpec::check)?;
         self.namespaces
             .as_ref()
             .map_or(Ok(()), NamespaceClaim::check)?;

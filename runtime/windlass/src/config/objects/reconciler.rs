@@ -73,7 +73,7 @@ fn tenant(
     }
 }
 
-/// The document of an object, with the path of its guest and with its whole config.
+/// The document of an object, with the path of its guest, the namespace of its pull secret, and with its whole config.
 fn complete(
     object: &Object,
     objects: &Objects,
@@ -82,7 +82,12 @@ fn complete(
     let read = read_object(&object.identity(), object.spec.as_ref());
     let mut document = read.map_err(|problem| Refused::new("Invalid", problem.message))?;
     if let Spec::Reconciler(spec) = &mut document.spec {
-        spec.guest.path = Some(guest(spec, configuration)?);
+        if spec.guest.name.is_some() {
+            spec.guest.path = Some(guest(spec, configuration)?);
+        }
+        if let Some(secret) = &mut spec.guest.pull_secret {
+            secret.namespace = object.namespace.clone();
+        }
         let sources = std::mem::take(&mut spec.config_from);
         if !sources.is_empty() {
             let config = spec.config.take();

@@ -125,7 +125,7 @@ impl<'a> Hub<'a> {
     }
 }
 
-/// What all Providers read in the local cluster.
+/// What all Providers, and the guests with pull secrets, read in the local cluster.
 pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
     let mut all = Permissions::default();
     for hub in configuration
@@ -133,6 +133,15 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
         .filter_map(|(_, spec)| Hub::of(spec))
     {
         all.extend(hub.in_local());
+    }
+    for (_, spec) in configuration.reconcilers() {
+        if let Some(secret) = &spec.guest.pull_secret {
+            let get = Permission::new("", "secrets", "get");
+            all.add(
+                get.within(secret.namespace.as_deref().unwrap_or_default())
+                    .named(&secret.name),
+            );
+        }
     }
     all
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::document::split;
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
+use crate::config::load::load;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -416,6 +417,19 @@ fn a_watch_below_a_rule_for_everything_is_asked_about_by_itself() {
         ]
     );
     assert_eq!(needs.own.and(&needs.watches), needs.watches);
+}
+
+#[test]
+fn a_pull_secret_is_read_in_the_local_cluster() {
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let document = "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: hello}\nspec:\n  \
+        guest: {image: 'r.io/hello:1', pullSecret: {namespace: team, name: login}}\n";
+    std::fs::write(file.path(), document).unwrap();
+    let configuration = load(&[file.path().to_owned()]).configuration;
+    assert!(configuration.asks_for_local());
+    let needed = lines(&in_local(&configuration));
+    let secret = r#"{apiGroups: [""], resources: [secrets], resourceNames: [login], verbs: [get], namespaces: [team]}"#;
+    assert_eq!(needed, [secret]);
 }
 
 #[test]

@@ -1,0 +1,286 @@
+//! Guests from registries: images are looked up, verified, pulled and kept. Entry points: [`Registries::look_up`] and [`Registries::push`].
+//!
+//! Invariants:
+//! * Nothing is asked of a registry that the tenant's policy does not name.
+//! * A component is handed out only if its digest is that of its manifest, the manifest's is the one that was looked up, and one of the
+//!   policy's keys has signed that digest. So a registry, a cache or a proxy cannot put another component in its place.
+//! * If the registry is silent, the image that it named last, and that was good, is used. If it answers, its answer counts.
+//!
+//! Cost: a HEAD for each image and interval, of a connection that is kept. Everything that is read has a limit in bytes and in time.
+
+mod credentials;
+mod digest;
+mod error;
+mod transport;
+mod lookup;
+mod manifest;
+mod policy;
+mod reference;
+mod session;
+mod signature;
+mod store;
+
+pub(crate) use digest::ImageDigest;
+pub(crate) use error::RegistryError;
+pub(crate) use lookup::{Lookup, Pulled, Wanted};
+pub(crate) use policy::{GuestPolicy, ImagePattern};
+pub(crate) use reference::{Reference, SCHEME, is_host};
+pub(crate) use signature::PublicKey;
+
+use credentials::{DockerConfig, Login, MAX_CONFIG};
+use manifest::Manifest;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use session::Session;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use store::Store;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+use transport::{Http, HttpOptions};
+use windlass_fleet::api::{GetOptions, ReadMode};
+use windlass_fleet::cluster::ProxyFromEnvironment;
+use windlass_fleet::file;
+use windlass_fleet::manager::ManagerHandle;
+use windlass_fleet::{ClusterName, Grant, GroupVersionKind, ObjectKey};
+
+/// Largest file of authorities, in bytes.
+const MAX_AUTHORITIES: u64 = 8 << 20;
+/// The key of a pull secret, and its type.
+const SECRET_KEY: &str = ".dockerconfigjson";
+const SECRET_TYPE: &str = "kubernetes.io/dockerconfigjson";
+
+/// How registries are reached, and what is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct RegistryOptions {
+    /// A file of authorities (PEM) besides those of the system.
+    pub(crate) authorities: Option<PathBuf>,
+    /// Hosts, with their ports, that may speak plain HTTP.
+    pub(crate) plain_http: Vec<String>,
+    /// The proxies of the environment.
+    pub(crate) proxy: ProxyFromEnvironment,
+    /// docker's configuration, which must be there.
+    pub(crate) docker_config: Option<PathBuf>,
+    /// docker's configuration, which need not be there.
+    pub(crate) usual_docker_config: Option<PathBuf>,
+    /// The folder of pulled images; none: one that ends with the process.
+    pub(crate) folder: Option<PathBuf>,
+    /// Bytes of pulled images that are kept.
+    pub(crate) kept_bytes: u64,
+    /// Largest component, in bytes.
+    pub(crate) largest: u64,
+    /// Time for the whole of a look-up, the pull included.
+    pub(crate) timeout: Duration,
+}
+
+/// A Secret with the login for a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PullSecret {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// All registries. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Registries {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: RegistryOptions,
+    /// Opened when the first image is asked for: most processes need none.
+    opened: OnceCell<Opened>,
+    /// The manager whose local cluster has the pull secrets.
+    manager: OnceLock<ManagerHandle>,
+}
+
+struct Opened {
+    http: Http,
+    store: Store,
+    /// The folder of `store`, if it ends with the process.
+    _temporary: Option<TempDir>,
+}
+
+impl Registries {
+    /// Opens nothing yet.
+    pub(crate) fn new(options: RegistryOptions) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                options,
+                opened: OnceCell::new(),
+                manager: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// Reads pull secrets in the local cluster of this manager from now on.
+    pub(crate) fn read_secrets_of(&self, manager: ManagerHandle) {
+        // The first one stays: there is one manager for each registry.
+        let _ = self.inner.manager.set(manager);
+    }
+
+    /// Pushes a component under a tag, and returns the digest of its manifest.
+    ///
+    /// # Errors
+    /// [`RegistryError`]
+    pub(crate) async fn push(
+        &self,
+        image: &Reference,
+        tag: &str,
+        component: Vec<u8>,
+        imports: &[String],
+        exports: &[String],
+    ) -> Result<ImageDigest, RegistryError> {
+        let opened = self.opened().await?;
+        let login = self.login(image, None).await?;
+        let (config, manifest) = Manifest::of_component(&component, imports, exports);
+        let digest = ImageDigest::of(&manifest);
+        let session = Session::new(&opened.http, image, login, "pull,push");
+        session.push(vec![component, config], manifest, tag).await?;
+        Ok(digest)
+    }
+
+    async fn opened(&self) -> Result<&Opened, RegistryError> {
+        let options = self.inner.options.clone();
+        let open = || async {
+            let opened = tokio::task::spawn_blocking(move || Opened::new(options)).await;
+            opened.unwrap_or_else(|error| {
+                let (path, reason) = (PathBuf::new(), error.to_string());
+                Err(RegistryError::Store { path, reason })
+            })
+        };
+        self.inner.opened.get_or_try_init(open).await
+    }
+
+    /// The login for an image: that of its pull secret, or that of this process's user.
+    async fn login(
+        &self,
+        image: &Reference,
+        secret: Option<&PullSecret>,
+    ) -> Result<Option<Login>, RegistryError> {
+        let (host, name) = (image.host(), image.name());
+        if let Some(secret) = secret {
+            let config = self.secret(secret).await?;
+            return match config.login(host, name).await? {
+                Some(login) => Ok(Some(login)),
+                None => Err(RegistryError::NoLogin {
+                    secret: format!("{}/{}", secret.namespace, secret.name),
+                    host: host.to_owned(),
+                }),
+            };
+        }
+        let options = &self.inner.options;
+        let (path, must_exist) = match (&options.docker_config, &options.usual_docker_config) {
+            (Some(path), _) => (path, true),
+            (None, Some(path)) => (path, false),
+            (None, None) => return Ok(None),
+        };
+        let shown = path.display().to_string();
+        let bytes = match file::read(path, MAX_CONFIG) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() && !must_exist => return Ok(None),
+            Err(error) => {
+                return Err(RegistryError::DockerConfig {
+                    path: path.clone(),
+                    reason: error.to_string(),
+                });
+            }
+        };
+        Ok(DockerConfig::read(&bytes, &shown)?
+            .login(host, name)
+            .await?)
+    }
+
+    /// The content of a pull secret.
+    async fn secret(&self, secret: &PullSecret) -> Result<DockerConfig, RegistryError> {
+        use base64::Engine as _;
+        let shown = format!("{}/{}", secret.namespace, secret.name);
+        let unread = |reason: String| RegistryError::Secret {
+            secret: shown.clone(),
+            reason,
+        };
+        let manager = self.inner.manager.get();
+        let local = manager.and_then(|manager| manager.fleet().cluster(&ClusterName::local()));
+        let local = local.ok_or_else(|| unread("the local cluster is not engaged".to_owned()))?;
+        let key = ObjectKey::namespaced(&secret.namespace, &secret.name);
+        let options = GetOptions {
+            mode: ReadMode::Live,
+            ..GetOptions::default()
+        };
+        let (client, kind) = (
+            local.client(Grant::all()),
+            GroupVersionKind::new("", "v1", "Secret"),
+        );
+        let read = client.get(&kind, &key, &options).await;
+        let read = read.map_err(|error| unread(error.to_string()))?;
+        let foreign = |reason: &str| RegistryError::SecretContent {
+            secret: shown.clone(),
+            reason: reason.to_owned(),
+        };
+        let object = read.ok_or_else(|| foreign("there is none: create it"))?;
+        let object: serde_json::Value =
+            serde_json::from_slice(&object).map_err(|_| foreign("it is no object"))?;
+        if object["type"] != SECRET_TYPE {
+            return Err(foreign("its type is not kubernetes.io/dockerconfigjson"));
+        }
+        let data = object["data"][SECRET_KEY].as_str().unwrap_or_default();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(data);
+        let bytes = bytes.map_err(|_| foreign("its .dockerconfigjson is not base64"))?;
+        Ok(DockerConfig::read(&bytes, &shown)?.without_helpers())
+    }
+}
+
+impl Opened {
+    fn new(options: RegistryOptions) -> Result<Self, RegistryError> {
+        let authorities = options
+            .authorities
+            .as_deref()
+            .map_or(Ok(Vec::new()), read_authorities)?;
+        let http = Http::new(HttpOptions {
+            authorities,
+            plain: options.plain_http,
+            proxy: options.proxy,
+        });
+        let kept = options
+            .folder
+            .map(|folder| Store::open(folder, options.kept_bytes));
+        let (store, temporary) = match kept {
+            Some(Ok(store)) => (store, None),
+            kept => {
+                if let Some(Err(problem)) = kept {
+                    tracing::warn!(%problem, "every start pulls all images: what was pulled cannot be kept");
+                }
+                let folder = tempfile::Builder::new()
+                    .prefix("windlass-pulled-")
+                    .tempdir();
+                let folder = folder.map_err(|error| RegistryError::Store {
+                    path: std::env::temp_dir(),
+                    reason: error.to_string(),
+                })?;
+                let store = Store::open(folder.path().to_owned(), options.kept_bytes)?;
+                (store, Some(folder))
+            }
+        };
+        Ok(Self {
+            http,
+            store,
+            _temporary: temporary,
+        })
+    }
+}
+
+/// The certificates of a file.
+fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, RegistryError> {
+    let unusable = |reason: String| RegistryError::Authority {
+        path: path.to_owned(),
+        reason,
+    };
+    let bytes = file::read(path, MAX_AUTHORITIES);
+    let bytes = bytes.map_err(|error| unusable(format!("authorities cannot be read: {error}")))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(unusable("it holds no certificate in PEM".to_owned())),
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a tenant's guests may come from, and who must have signed them. Entry point: [`GuestPolicy`].
+
+use super::reference::{Reference, SCHEME, is_host};
+use super::signature::PublicKey;
+use windlass_fleet::name::NamePattern;
+
+/// A tenant's policy. Default: any registry, signed or not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct GuestPolicy {
+    /// The registries; none: those that the caller takes for absent ones.
+    pub(crate) registries: Option<Vec<ImagePattern>>,
+    /// The keys of which one must have signed; empty: none need have.
+    pub(crate) keys: Vec<PublicKey>,
+}
+
+/// Why a policy refuses a guest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PolicyError {
+    #[error(
+        "{0} is not of a registry that the tenant may use: add it to spec.guests.registries of the Tenant"
+    )]
+    Elsewhere(String),
+    #[error(
+        "{0} is a file, and spec.guests of the Tenant asks for images: push it with windlass push and name it in spec.guest.image"
+    )]
+    File(String),
+}
+
+impl GuestPolicy {
+    /// Whether images of this name may be used. `any_by_default`: without a list, all registries may.
+    ///
+    /// # Errors
+    /// [`PolicyError::Elsewhere`]
+    pub(crate) fn check(&self, image: &Reference, any_by_default: bool) -> Result<(), PolicyError> {
+        let allowed = match &self.registries {
+            Some(patterns) => patterns.iter().any(|pattern| pattern.covers(image)),
+            None => any_by_default,
+        };
+        match allowed {
+            true => Ok(()),
+            false => Err(PolicyError::Elsewhere(image.to_string())),
+        }
+    }
+
+    /// Whether a file may be a guest: one that no registry has, and nobody has signed.
+    ///
+    /// # Errors
+    /// [`PolicyError::File`]
+    pub(crate) fn check_file(&self, path: &std::path::Path) -> Result<(), PolicyError> {
+        match self.registries.is_none() && self.keys.is_empty() {
+            true => Ok(()),
+            false => Err(PolicyError::File(path.display().to_string())),
+        }
+    }
+}
+
+/// A host, and the first parts of a name. Covers every name that begins with these parts. `*` stands for any characters of a part.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ImagePattern {
+    host: NamePattern,
+    parts: Vec<NamePattern>,
+}
+
+impl ImagePattern {
+    /// Reads `HOST[:PORT][/PART…]`. `None`: it is none.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_suffix('/').unwrap_or(text).split('/');
+        let host = parts.next()?;
+        let parts: Vec<&str> = parts.collect();
+        let is_plain = |part: &&str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*._-".contains(&byte);
+            !part.is_empty() && part.bytes().all(plain)
+        };
+        // With something in place of the stars it is a host.
+        let is_host = is_host(&host.replace('*', "a")) || host == "*";
+        if text.starts_with(SCHEME) || !is_host || !parts.iter().all(is_plain) {
+            return None;
+        }
+        Some(Self {
+            host: NamePattern::new(host),
+            parts: parts.into_iter().map(NamePattern::new).collect(),
+        })
+    }
+
+    fn covers(&self, image: &Reference) -> bool {
+        let mut parts = image.name().split('/');
+        self.host.matches(image.host())
+            && self
+                .parts
+                .iter()
+                .all(|pattern| parts.next().is_some_and(|part| pattern.matches(part)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(patterns: &[&str]) -> GuestPolicy {
+        let patterns = patterns.iter().map(|one| ImagePattern::parse(one).unwrap());
+        GuestPolicy {
+            registries: Some(patterns.collect()),
+            keys: Vec::new(),
+        }
+    }
+
+    fn allows(patterns: &[&str], image: &str) -> bool {
+        let image = Reference::parse(image).unwrap();
+        policy(patterns).check(&image, true).is_ok()
+    }
+
+    #[test]
+    fn a_pattern_covers_whole_parts_of_names() {
+        assert!(allows(&["ghcr.io/acme"], "ghcr.io/acme/guest:1"));
+        assert!(allows(&["ghcr.io/acme"], "ghcr.io/acme/a/b/guest:1"));
+        assert!(allows(&["ghcr.io/acme/*"], "ghcr.io/acme/guest:1"));
+        assert!(allows(
+            &["*.example.com/team-*"],
+            "r.example.com/team-a/guest:1"
+        ));
+        assert!(allows(&["ghcr.io", "r:5000/a"], "r:5000/a:1"));
+        assert!(allows(&["*"], "anything.example/a:1"));
+        for (pattern, image) in [
+            ("ghcr.io/acme", "ghcr.io/acmeevil/guest:1"),
+            ("ghcr.io/acme/*", "ghcr.io/acme:1"),
+            ("ghcr.io/acme", "ghcr.io.evil.com/acme/guest:1"),
+            ("ghcr.io/acme", "evil.com/ghcr.io/acme/guest:1"),
+            ("ghcr.io/acme", "ghcr.io:8443/acme/guest:1"),
+            ("*.example.com", "example.com/guest:1"),
+            ("ghcr.io/*/guest", "ghcr.io/a/b/guest:1"),
+        ] {
+            assert!(!allows(&[pattern], image), "{pattern} {image}");
+        }
+    }
+
+    #[test]
+    fn an_absent_list_is_what_the_caller_takes_it_for_and_an_empty_one_allows_none() {
+        let image = Reference::parse("ghcr.io/acme/guest:1").unwrap();
+        assert!(GuestPolicy::default().check(&image, true).is_ok());
+        assert!(GuestPolicy::default().check(&image, false).is_err());
+        assert!(policy(&[]).check(&image, true).is_err());
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for text in [
+            "",
+            "acme",
+            "oci://ghcr.io",
+            "https://ghcr.io",
+            "ghcr.io//a",
+            "a b.io",
+            "ghcr.io/a:1",
+        ] {
+            assert_eq!(ImagePattern::parse(text), None, "{text}");
+        }
+    }
+}

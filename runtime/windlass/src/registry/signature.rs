@@ -1,0 +1,99 @@
+//! Signatures of images, verified offline with public keys. Entry point: [`verify`].
+//!
+//! Read are the two formats of cosign: Sigstore bundles that refer to the image, and the older payloads behind a tag `….sig`. A signature
+//! counts only if it says that it signs an image: an attestation about an image, by the same key, may say anything about it.
+//! Certificates, transparency logs and timestamps are not looked at: a key that the operator names is all the trust there is.
+
+mod bundle;
+mod key;
+mod simple;
+
+pub(crate) use key::PublicKey;
+
+use super::digest::ImageDigest;
+use serde::{Deserialize, Serialize};
+
+/// The artifacts and layers that hold signatures.
+pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+pub(crate) const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// The annotation of a layer [`SIMPLE`] that holds the signature.
+pub(crate) const SIMPLE_SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+
+/// What cosign says that it signs, in either format: an image, by its digest.
+const SIGNS_IMAGE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// A signature as it was found. Nothing of it is trusted yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Signature {
+    /// A Sigstore bundle, in JSON.
+    Bundle(String),
+    /// A payload, in JSON, and its signature, in base64.
+    Simple { payload: String, signature: String },
+}
+
+/// Why a signature does not count. Reads behind "it".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SignatureError {
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    #[error("is of another kind: {0:?}")]
+    Kind(String),
+    #[error("signs another image")]
+    OtherImage,
+    #[error("is by none of the keys in spec.guests.signatures.keys")]
+    OtherKey,
+}
+
+/// Finds a signature of the image by one of the keys.
+///
+/// # Errors
+/// What is wrong with the signature that came closest; `None`: there is no signature.
+pub(crate) fn verify(
+    signatures: &[Signature],
+    image: ImageDigest,
+    keys: &[PublicKey],
+) -> Result<(), Option<SignatureError>> {
+    let mut closest: Option<SignatureError> = None;
+    for signature in signatures {
+        let verified = match signature {
+            Signature::Bundle(text) => bundle::verify(text, image, keys),
+            Signature::Simple { payload, signature } => {
+                simple::verify(payload, signature, image, keys)
+            }
+        };
+        let Err(error) = verified else {
+            return Ok(());
+        };
+        // A signature of this image by a stranger says more than damaged ones.
+        if closest.is_none() || error == SignatureError::OtherKey {
+            closest = Some(error);
+        }
+    }
+    Err(closest)
+}
+
+/// Whether one of the keys made the signature.
+fn check_signed(
+    keys: &[PublicKey],
+    message: &[u8],
+    signature: &[u8],
+) -> Result<(), SignatureError> {
+    match keys.iter().any(|key| key.signed(message, signature)) {
+        true => Ok(()),
+        false => Err(SignatureError::OtherKey),
+    }
+}
+
+fn decode(base64_text: &str) -> Result<Vec<u8>, SignatureError> {
+    use base64::Engine as _;
+    let decoded = base64::engine::general_purpose::STANDARD.decode(base64_text);
+    decoded.map_err(|error| SignatureError::Unreadable(error.to_string()))
+}
+
+fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, SignatureError> {
+    serde_json::from_slice(json).map_err(|error| SignatureError::Unreadable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;
