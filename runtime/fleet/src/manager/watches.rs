@@ -27,7 +27,6 @@ pub(super) use running::RunningWatches;
 use super::registrations::{Registration, Registrations};
 use super::shared_queue::SharedQueue;
 use crate::cluster::{Cluster, Fleet};
-use crate::source::WatchTask as _;
 use active::ActiveWatch;
 use plan::WatchPlan;
 use startup::Startup;
@@ -119,21 +118,23 @@ impl Watches {
     ) {
         let controller = registration.controller();
         let has_provider = self.running.has_provider();
-        before.retain(|watch| Arc::ptr_eq(&watch.cluster, cluster));
+        before.retain(|watch| Arc::ptr_eq(watch.cluster(), cluster));
         let mut watches = Vec::new();
         for watch in &controller.watches {
             if !controller.selection.engages(watch, cluster, has_provider) {
                 continue;
             }
             let plan = Arc::new(WatchPlan::of(&controller, watch, cluster));
-            watches.push(match before.iter().position(|watch| watch.plan == plan) {
-                Some(at) => {
-                    let kept = before.swap_remove(at);
-                    kept.controller_replaced();
-                    kept
-                }
-                None => self.start(registration, cluster, plan, &before),
-            });
+            watches.push(
+                match before.iter().position(|watch| *watch.plan() == plan) {
+                    Some(at) => {
+                        let kept = before.swap_remove(at);
+                        kept.controller_replaced();
+                        kept
+                    }
+                    None => self.start(registration, cluster, plan, &before),
+                },
+            );
         }
         if !watches.is_empty() {
             self.running
@@ -154,15 +155,15 @@ impl Watches {
         for replaced in before {
             startup.replace(replaced, &plan);
         }
-        let watch = Arc::new(ActiveWatch::new(
+        let watch = ActiveWatch::new(
             cluster.clone(),
             plan,
             startup,
             registration.clone(),
             Arc::downgrade(&self.running),
             self.fleet.clone(),
-        ));
-        watch.clone().wake();
+        );
+        watch.wake();
         watch
     }
 }

@@ -16,7 +16,7 @@ use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Most clusters that a mapper's watch remembers to have made requests for.
@@ -36,14 +36,15 @@ pub(crate) trait ControllerQueue: Send + Sync {
 
 /// The task of a watch. A watch at rest has none.
 pub(crate) trait WatchTask: Send + Sync {
-    /// Has the task look for work, and starts it if there is none. Takes no lock of a store or of the queue.
+    /// Has the task look for work, and starts it if there is none. Nothing once the watch has ended. Takes no lock of a store or of the
+    /// queue, and drops nothing that does.
     fn wake(self: Arc<Self>);
 }
 
 /// One watch of one controller in one cluster.
 pub(crate) struct SourceSink {
     /// Of the watch that it is a sink of.
-    pub(crate) task: Weak<dyn WatchTask>,
+    pub(crate) task: Arc<dyn WatchTask>,
     pub(crate) cluster: Arc<Cluster>,
     /// For mappers.
     pub(crate) fleet: Fleet,
@@ -114,9 +115,7 @@ impl SourceSink {
     }
 
     fn wake_task(&self) {
-        if let Some(task) = self.task.upgrade() {
-            task.wake();
-        }
+        self.task.clone().wake();
     }
 
     /// Turns a change, in its shown form, into requests and enqueues them. `cause` says why an object that has not changed is handled again. `false`: a

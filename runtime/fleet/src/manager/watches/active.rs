@@ -2,14 +2,13 @@
 //!
 //! It owns the state of the watch. Its task, which changes that state, holds it weakly: the watch ends when it is dropped.
 //! The task lives while the watch has something to do or to wait for. A watch whose caches are filled and that owes no object is at rest,
-//! without a task, until [`WatchTask::wake`]: of thousands of watches nearly all are.
+//! without a task, until it is woken: of thousands of watches nearly all are.
 //! Locks: `startup`, then `subscriptions`, then those of stores. The others are taken alone.
 
 use super::links::WatchLinks;
 use super::plan::WatchPlan;
 use super::running::RunningWatches;
 use super::startup::Startup;
-use super::task::Task;
 use super::visibility::Visibility;
 use super::work::Work;
 use crate::cache::store::Store;
@@ -27,12 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 /// One watch of one controller in one cluster. Dropping it ends the watch.
 pub(super) struct ActiveWatch {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) plan: Arc<WatchPlan>,
-    pub(super) running: Weak<RunningWatches>,
-    pub(super) registration: Arc<Registration>,
-    pub(super) fleet: Fleet,
-    work: Arc<Work>,
+    links: Arc<WatchLinks>,
     /// Set when its controller was replaced, which may declare other indexes, until the task has declared them.
     replaced: AtomicBool,
     subscriptions: Mutex<Vec<Subscription>>,
@@ -75,20 +69,9 @@ impl Drop for Subscription {
     }
 }
 
-impl WatchTask for ActiveWatch {
-    fn wake(self: Arc<Self>) {
-        self.work.wake(|| {
-            let host = self.cluster.host();
-            let token = self.cluster.token().clone();
-            let task = Task::new(&self).run();
-            crate::task::spawn(self.cluster.tasks(), host, token, task).abort_handle()
-        });
-    }
-}
-
 impl Drop for ActiveWatch {
     fn drop(&mut self) {
-        self.work.end();
+        self.links.work.end();
         if let Some(mapping) = &self.mapping {
             mapping.cancel();
         }
@@ -96,7 +79,7 @@ impl Drop for ActiveWatch {
 }
 
 impl ActiveWatch {
-    /// A watch that has not begun: see [`WatchTask::wake`].
+    /// A watch that has not begun: see [`Self::wake`].
     pub(super) fn new(
         cluster: Arc<Cluster>,
         plan: Arc<WatchPlan>,
@@ -104,38 +87,39 @@ impl ActiveWatch {
         registration: Arc<Registration>,
         running: Weak<RunningWatches>,
         fleet: Fleet,
-    ) -> Self {
+    ) -> Arc<Self> {
         let maps = matches!(plan.watch.enqueue, Enqueue::Mapped(_));
-        Self {
+        Arc::new_cyclic(|watch| Self {
             mapping: maps.then(|| cluster.token().child_token()),
-            cluster,
-            plan,
-            running,
-            registration,
-            fleet,
-            work: Arc::default(),
+            links: Arc::new(WatchLinks {
+                running,
+                registration,
+                watch: watch.clone(),
+                cluster,
+                plan,
+                fleet,
+                work: Work::default(),
+            }),
             replaced: AtomicBool::new(false),
             subscriptions: Mutex::default(),
             indexes: Mutex::default(),
             startup: Mutex::new(startup),
             problem: Mutex::default(),
             in_step: AtomicBool::new(false),
-        }
+        })
     }
 
-    /// The references that its tasks hold.
-    pub(super) fn links(self: &Arc<Self>) -> WatchLinks {
-        WatchLinks {
-            running: self.running.clone(),
-            registration: self.registration.clone(),
-            watch: Arc::downgrade(self),
-            cluster: self.cluster.clone(),
-            plan: self.plan.clone(),
-        }
+    pub(super) fn cluster(&self) -> &Arc<Cluster> {
+        &self.links.cluster
     }
 
-    pub(super) fn work(&self) -> &Arc<Work> {
-        &self.work
+    pub(super) fn plan(&self) -> &Arc<WatchPlan> {
+        &self.links.plan
+    }
+
+    /// Has its task look for work. A watch begins with that.
+    pub(super) fn wake(&self) {
+        self.links.clone().wake();
     }
 
     /// Ends the tasks of its mapper, when the watch ends.
@@ -144,9 +128,9 @@ impl ActiveWatch {
     }
 
     /// Notes that its controller was replaced.
-    pub(super) fn controller_replaced(self: &Arc<Self>) {
+    pub(super) fn controller_replaced(&self) {
         self.replaced.store(true, Ordering::Release);
-        self.clone().wake();
+        self.wake();
     }
 
     /// Whether its controller has been replaced since this was asked last.
@@ -155,12 +139,12 @@ impl ActiveWatch {
     }
 
     pub(super) fn kind(&self) -> String {
-        self.plan.watch.kind.to_string()
+        self.plan().watch.kind.to_string()
     }
 
     /// Whether the watch enqueues the controller's own objects.
     pub(super) fn is_primary(&self) -> bool {
-        self.plan.watch.enqueue == Enqueue::Primary
+        self.plan().watch.enqueue == Enqueue::Primary
     }
 
     pub(super) fn is_in_step(&self) -> bool {
@@ -174,10 +158,10 @@ impl ActiveWatch {
 
     /// Why it does not run, or why its caches are not filled. A server that cannot be reached is its cluster's problem.
     pub(super) fn problem(&self) -> Option<String> {
-        let cluster = self.cluster.name();
+        let cluster = self.cluster().name();
         let own = self.problem.lock().clone();
         let problem = own.or_else(|| self.cache_problem())?;
-        Some(format!("{cluster}: {}: {problem}", self.plan.watch.kind))
+        Some(format!("{cluster}: {}: {problem}", self.plan().watch.kind))
     }
 
     fn cache_problem(&self) -> Option<String> {
@@ -205,7 +189,7 @@ impl ActiveWatch {
         let each = subscriptions.iter().map(|subscription| {
             let store = subscription.user.store();
             let problem = store.progress().borrow().problem.clone();
-            let stored = self.cluster.scope().stored_key(key).ok();
+            let stored = self.cluster().scope().stored_key(key).ok();
             let held = stored.and_then(|key| store.get(&key));
             match (problem, held) {
                 (Some(problem), _) => Visibility::NotRunning(problem.message),
@@ -330,14 +314,14 @@ impl ActiveWatch {
         let subscriptions = self.subscriptions.lock();
         let users = subscriptions.iter().map(|of| of.user.clone());
         users
-            .filter(|user| plan.would_use(&self.cluster, user.store()))
+            .filter(|user| plan.would_use(self.cluster(), user.store()))
             .collect()
     }
 
     /// Whether it sees exactly the objects that another watch in its place would see.
     pub(super) fn is_like(&self, plan: &WatchPlan) -> bool {
         let all = self.subscriptions.lock();
-        let would_use = |of: &Subscription| plan.would_use(&self.cluster, of.user.store());
+        let would_use = |of: &Subscription| plan.would_use(self.cluster(), of.user.store());
         !all.is_empty() && all.iter().all(would_use)
     }
 }

@@ -6,7 +6,7 @@ use crate::cache::store::{Change, Query, Sink};
 use crate::cluster::StoreUse;
 use crate::queue::Cause;
 use crate::request::ObjectKey;
-use crate::source::SourceSink;
+use crate::source::{SourceSink, WatchTask as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 const PAGE: usize = 256;
 
 /// Enqueues requests that are owed, as soon as there is room for them, and every object in every resync period. Never returns.
-pub(super) async fn run(links: &WatchLinks, sinks: Vec<Arc<SourceSink>>) {
+pub(super) async fn run(links: &Arc<WatchLinks>, sinks: Vec<Arc<SourceSink>>) {
     if sinks.is_empty() {
         return std::future::pending().await;
     }
@@ -23,14 +23,14 @@ pub(super) async fn run(links: &WatchLinks, sinks: Vec<Arc<SourceSink>>) {
     futures::future::join_all(each).await;
 }
 
-async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
+async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
     let next = |period: Option<Duration>| Some(Instant::now() + jitter(period?));
     let mut period = links.resync();
     let mut resync = next(period);
     loop {
         if !sink.owes() {
             // The watch may have nothing left to do.
-            links.wake();
+            links.clone().wake();
             tokio::select! {
                 // Also when the controller was replaced, maybe by one of another period.
                 () = sink.rescan.asked() => {
@@ -62,7 +62,7 @@ async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
 }
 
 /// Enqueues some of the objects that are owed, until one is refused.
-async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
+async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
     let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.rescan.next()) else {
         return;
     };
@@ -97,7 +97,7 @@ async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
 }
 
 /// The store that a sink follows now.
-fn store_of(links: &WatchLinks, sink: &Arc<SourceSink>) -> Option<StoreUse> {
+fn store_of(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) -> Option<StoreUse> {
     let mut uses = links.store_uses().into_iter();
     uses.find(|(_, of)| Arc::ptr_eq(of, sink))
         .map(|(user, _)| user)

@@ -1,31 +1,40 @@
-//! The references that the tasks of a watch hold. Entry point: [`WatchLinks`].
+//! What the tasks and the sinks of a watch share. Entry point: [`WatchLinks`].
 
 use super::active::ActiveWatch;
 use super::plan::WatchPlan;
 use super::running::RunningWatches;
-use crate::cluster::{Cluster, StoreUse};
+use super::task::Task;
+use super::work::Work;
+use crate::cluster::{Cluster, Fleet, StoreUse};
 use crate::manager::registrations::Registration;
-use crate::source::{SourceSink, WatchTask as _};
+use crate::source::{SourceSink, WatchTask};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The references that the tasks of a watch hold. The watch itself is held weakly, because its end ends the tasks.
+/// What the tasks and the sinks of a watch share. The watch itself is held weakly, because its end ends the tasks.
 pub(super) struct WatchLinks {
     pub(super) running: Weak<RunningWatches>,
     pub(super) registration: Arc<Registration>,
     pub(super) watch: Weak<ActiveWatch>,
     pub(super) cluster: Arc<Cluster>,
     pub(super) plan: Arc<WatchPlan>,
+    pub(super) fleet: Fleet,
+    pub(super) work: Work,
+}
+
+/// Sinks hold this and not the watch: a sink is woken under the lock of its store, where the last reference to a watch must not be dropped.
+/// A watch that is dropped unsubscribes from the store.
+impl WatchTask for WatchLinks {
+    fn wake(self: Arc<Self>) {
+        self.work.wake(|| {
+            let (host, token) = (self.cluster.host(), self.cluster.token().clone());
+            let task = Task::new(self.clone()).run();
+            crate::task::spawn(self.cluster.tasks(), host, token, task).abort_handle()
+        });
+    }
 }
 
 impl WatchLinks {
-    /// Has the task of the watch look for work.
-    pub(super) fn wake(&self) {
-        if let Some(watch) = self.watch.upgrade() {
-            watch.wake();
-        }
-    }
-
     /// How often every object is enqueued again, if at all.
     pub(super) fn resync(&self) -> Option<Duration> {
         self.registration.controller().options.resync

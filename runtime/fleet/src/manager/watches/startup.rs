@@ -33,7 +33,7 @@ impl Startup {
     /// Lets the watch replace another one of its controller.
     pub(super) fn replace(&mut self, before: &Arc<ActiveWatch>, plan: &WatchPlan) {
         add(&mut self.caches, before.caches_for(plan));
-        let (old, new) = (&before.plan.watch, &plan.watch);
+        let (old, new) = (&before.plan().watch, &plan.watch);
         let mapped = |enqueue: &Enqueue| matches!(enqueue, Enqueue::Mapped(_));
         let same = old.enqueue == new.enqueue || mapped(&old.enqueue) && mapped(&new.enqueue);
         if old.kind != new.kind || !same {

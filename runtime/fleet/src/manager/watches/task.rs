@@ -5,8 +5,7 @@ use super::enqueue;
 use super::links::WatchLinks;
 use super::plan::NoStore;
 use super::stores::{may_widen, store_key, widen};
-use super::work::Work;
-use crate::cluster::{Backend, CrdArrival, Fleet, IndexUse};
+use crate::cluster::{Backend, CrdArrival, IndexUse};
 use crate::kind::Resource;
 use crate::source::mapped::MappedEvents;
 use crate::source::rescan::Rescan;
@@ -22,9 +21,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The task of one watch in one cluster.
 pub(super) struct Task {
-    links: WatchLinks,
-    fleet: Fleet,
-    work: Arc<Work>,
+    links: Arc<WatchLinks>,
 }
 
 /// Why a task does not follow its stores any more.
@@ -38,12 +35,8 @@ enum End {
 }
 
 impl Task {
-    pub(super) fn new(watch: &Arc<ActiveWatch>) -> Self {
-        Self {
-            links: watch.links(),
-            fleet: watch.fleet.clone(),
-            work: watch.work().clone(),
-        }
+    pub(super) fn new(links: Arc<WatchLinks>) -> Self {
+        Self { links }
     }
 
     /// Brings the watch up, and works until nothing is left to do. It can be run again at any time: what is there already stays.
@@ -107,14 +100,14 @@ impl Task {
             }
             let waits = enqueue.is_some() || widening.is_some() || again.is_some();
             if !waits {
-                match self.work.rest() {
+                match links.work.rest() {
                     true => return End::Rest,
                     false => continue,
                 }
             }
             drop(watch);
             tokio::select! {
-                () = self.work.woken() => {}
+                () = links.work.woken() => {}
                 () = reached(&mut enqueue) => {}
                 () = reached(&mut widening) => widening = None,
                 () = reached(&mut again) => return End::AskAgain,
@@ -185,13 +178,14 @@ impl Task {
             registration,
             cluster,
             plan,
+            fleet,
             ..
-        } = &self.links;
+        } = &*self.links;
         let queue: Arc<dyn ControllerQueue> = registration.clone();
         SourceSink {
             cluster: cluster.clone(),
-            fleet: self.fleet.clone(),
-            task: self.links.watch.clone(),
+            fleet: fleet.clone(),
+            task: self.links.clone(),
             backend: backend.clone(),
             watch: plan.watch.clone(),
             grant: plan.grant.clone(),

@@ -10,10 +10,19 @@ use tokio::task::AbortHandle;
 /// The task of a watch.
 #[derive(Default)]
 pub(super) struct Work {
-    /// Absent while the watch is at rest.
-    task: Mutex<Option<AbortHandle>>,
+    task: Mutex<State>,
     /// Has a permit once the task has been woken, until it looks for work.
     woken: Notify,
+}
+
+#[derive(Default)]
+enum State {
+    /// There is no task.
+    #[default]
+    Rest,
+    Busy(AbortHandle),
+    /// The watch has ended, and no task starts any more.
+    Ended,
 }
 
 impl Work {
@@ -21,8 +30,9 @@ impl Work {
     pub(super) fn wake(&self, start: impl FnOnce() -> AbortHandle) {
         let mut task = self.task.lock();
         match &*task {
-            Some(_) => self.woken.notify_one(),
-            None => *task = Some(start()),
+            State::Rest => *task = State::Busy(start()),
+            State::Busy(_) => self.woken.notify_one(),
+            State::Ended => {}
         }
     }
 
@@ -38,13 +48,16 @@ impl Work {
         if pin!(self.woken.notified()).enable() {
             return false;
         }
-        *task = None;
+        if !matches!(*task, State::Ended) {
+            *task = State::Rest;
+        }
         true
     }
 
-    /// Aborts the task.
+    /// Ends the watch: aborts the task, and starts none any more.
     pub(super) fn end(&self) {
-        if let Some(task) = &*self.task.lock() {
+        let ended = std::mem::replace(&mut *self.task.lock(), State::Ended);
+        if let State::Busy(task) = ended {
             task.abort();
         }
     }
@@ -75,11 +88,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_task_of_a_watch_that_ends_is_aborted() {
+    async fn the_task_of_a_watch_that_ends_is_aborted_and_none_follows() {
         let work = Work::default();
         let task = tokio::spawn(std::future::pending::<()>());
         work.wake(|| task.abort_handle());
         work.end();
+        work.wake(|| unreachable!("the watch has ended"));
         assert!(task.await.is_err_and(|error| error.is_cancelled()));
     }
 }
