@@ -51,7 +51,7 @@ pub(crate) async fn push(args: PushArgs, format: Format, engine: Options) -> Res
 /// Pulls an image's component into a file.
 ///
 /// # Errors
-/// When the image cannot be had, or the file cannot be written.
+/// When the image is not available, or the file cannot be written.
 pub(crate) async fn pull(args: PullArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let image = Reference::parse(&args.reference)?;
     let pulled = fetch(&args.registry.registry(&engine)?, &image).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn pull(args: PullArgs, format: Format, engine: Options) -> Res
 /// An image, pulled with the logins of this user.
 ///
 /// # Errors
-/// Why it cannot be had.
+/// Why it is not available.
 pub(crate) async fn fetch(registry: &Registries, image: &Reference) -> Result<Pulled> {
     let wanted = Wanted {
         image: image.clone(),

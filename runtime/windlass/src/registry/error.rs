@@ -1,4 +1,4 @@
-//! Why an image cannot be had. Entry point: [`RegistryError`].
+//! Why an image is not available. Entry point: [`RegistryError`].
 
 use super::credentials::CredentialsError;
 use super::digest::ImageDigest;
@@ -9,7 +9,7 @@ use http::StatusCode;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why an image cannot be had. Never holds credentials.
+/// Why an image is not available. Never holds credentials.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegistryError {
     /// No connection.

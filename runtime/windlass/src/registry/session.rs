@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
         }
         // Not every registry answers HEAD, or names the digest. An error has its text only here.
         let answer = self.get(Method::GET, &path).await?;
-        let answer = self.expect(answer, Method::GET, &path).await?;
+        let answer = self.succeeded(answer, Method::GET, &path).await?;
         let what = format!("the manifest of {}", self.image);
         Ok(ImageDigest::of(&answer.read(&what, MAX_MANIFEST).await?))
     }
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     pub(super) async fn manifest(&self, digest: ImageDigest) -> Result<Vec<u8>, RegistryError> {
         let path = format!("manifests/{digest}");
         let answer = self.get(Method::GET, &path).await?;
-        let answer = self.expect(answer, Method::GET, &path).await?;
+        let answer = self.succeeded(answer, Method::GET, &path).await?;
         let what = format!("the manifest {digest} of {}", self.image);
         let bytes = answer.read(&what, MAX_MANIFEST).await?;
         verified(what, bytes, digest)
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
     ) -> Result<(), RegistryError> {
         let path = format!("blobs/{digest}");
         let answer = self.get(Method::GET, &path).await?;
-        let mut answer = self.expect(answer, Method::GET, &path).await?;
+        let mut answer = self.succeeded(answer, Method::GET, &path).await?;
         let what = format!("the layer {digest} of {}", self.image);
         let (mut hash, mut read) = (Sha256::new(), 0);
         while let Some(piece) = answer.piece().await? {
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
     async fn small_blob(&self, digest: ImageDigest, most: u64) -> Result<Vec<u8>, RegistryError> {
         let path = format!("blobs/{digest}");
         let answer = self.get(Method::GET, &path).await?;
-        let answer = self.expect(answer, Method::GET, &path).await?;
+        let answer = self.succeeded(answer, Method::GET, &path).await?;
         let what = format!("the blob {digest} of {}", self.image);
         let bytes = answer.read(&what, most).await?;
         verified(what, bytes, digest)
@@ -193,7 +193,7 @@ impl<'a> Session<'a> {
             ..Ask::new(Method::GET, url)
         };
         let answer = self.http.send(&ask).await?;
-        let answer = self.expect(answer, Method::GET, ask.url.path()).await?;
+        let answer = self.succeeded(answer, Method::GET, ask.url.path()).await?;
         let bytes = answer.read("a token", MAX_TOKEN).await?;
         #[derive(Deserialize)]
         struct Token {
@@ -212,7 +212,7 @@ impl<'a> Session<'a> {
     }
 
     /// The answer, if it is of success.
-    async fn expect(
+    async fn succeeded(
         &self,
         answer: Answer,
         method: Method,

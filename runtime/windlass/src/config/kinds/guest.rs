@@ -25,7 +25,7 @@ pub(crate) struct GuestSpec {
     /// How often the tag is looked up, 10s to 24h; a tenth more or less. Default: 5m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) interval: Option<Interval>,
-    /// The login for the registry. Default: that of this process's user.
+    /// The Secret with the login for the registry, a kubernetes.io/dockerconfigjson. Default: the login of this process's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pull_secret: Option<PullSecretSpec>,
 }

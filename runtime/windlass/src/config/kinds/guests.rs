@@ -12,11 +12,10 @@ const MOST: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct GuestsSpec {
-    /// Registries, `HOST[:PORT][/NAME…]`: names that begin so are allowed. `*` matches any characters of a part. Default: all for
-    /// Reconcilers in files, none for those in a cluster. An empty list: none.
+    /// The registries that are allowed, `HOST[:PORT][/NAME…]`, with `*`; none in an empty list. Default: all in files, none in a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) registries: Option<Vec<String>>,
-    /// Who must have signed. Default: nobody.
+    /// Signatures by cosign that every image needs. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signatures: Option<SignaturesSpec>,
 }
@@ -25,7 +24,7 @@ pub(crate) struct GuestsSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct SignaturesSpec {
-    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed.
+    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed; 1 to 100.
     pub(crate) keys: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct ReconcilerSpec {
     /// Its owner; in a cluster the Tenant of its namespace, and not to be given. Default: default.
     #[serde(default)]
     pub(crate) tenant: Option<String>,
-    /// The component.
+    /// The component: exactly one of `path`, `name` and `image`.
     pub(crate) guest: GuestSpec,
     /// Where its watches engage. Default: the provider's clusters, or the local cluster when there is no provider.
     #[serde(default)]

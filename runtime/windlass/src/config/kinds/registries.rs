@@ -12,13 +12,12 @@ const MAX_HOSTS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct RegistriesSpec {
-    /// A file of authorities (PEM) that vouch for registries besides those of the system, relative to the document's folder.
+    /// A file of authorities (PEM) for registries, beside the system's. Relative to the document's folder. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) certificate_authority: Option<PathBuf>,
     /// Hosts, with their ports, that are spoken to without TLS; up to 100. Default: none.
     pub(crate) plain_http: Vec<String>,
-    /// The file with docker's logins, relative to the document's folder. Default: config.json in $DOCKER_CONFIG or ~/.docker, if it is
-    /// there.
+    /// The file with docker's logins, relative to the document's folder. Default: docker's own file, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) docker_config: Option<PathBuf>,
     /// Largest component that is pulled, 1Mi to 64Mi. Default: 64Mi.

@@ -31,7 +31,7 @@ impl Session<'_> {
             ..Ask::new(Method::PUT, self.url(&path)?)
         };
         let answer = self.call(ask).await?;
-        self.expect(answer, Method::PUT, &path).await?;
+        self.succeeded(answer, Method::PUT, &path).await?;
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl Session<'_> {
             ..Ask::new(Method::POST, self.url(path)?)
         };
         let began = self.call(begin.clone()).await?;
-        let began = self.expect(began, Method::POST, path).await?;
+        let began = self.succeeded(began, Method::POST, path).await?;
         let location = began.headers.get(LOCATION);
         let location = location.and_then(|location| location.to_str().ok());
         let location = location.ok_or_else(|| RegistryError::Foreign {
@@ -66,7 +66,7 @@ impl Session<'_> {
             // Another host is not given the credentials.
             false => self.http.send(&send).await?,
         };
-        self.expect(answer, Method::PUT, path).await?;
+        self.succeeded(answer, Method::PUT, path).await?;
         Ok(())
     }
 }

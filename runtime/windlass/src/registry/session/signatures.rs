@@ -7,7 +7,7 @@ use crate::registry::manifest::{Descriptor, Manifest};
 use crate::registry::signature::{BUNDLE, SIMPLE, SIMPLE_SIGNATURE, Signature};
 use http::{Method, StatusCode};
 
-/// Signatures of each format that are looked at: the newest, which registries and signers append. Whoever may push can add more, and so
+/// Signatures of each format that are looked at: the newest, which registries and signers append. A user who may push can add more, and so
 /// hide signatures, but not make one.
 const MAX_SIGNATURES: usize = 16;
 /// The type of a config that holds nothing.
@@ -16,7 +16,7 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 const MAX_SIGNATURE: u64 = 256 << 10;
 
 impl Session<'_> {
-    /// The signatures of an image, whoever made them: bundles that refer to it, by the referrers API and by the tag that stands in for
+    /// The signatures of an image, trusted or not: bundles that refer to it, by the referrers API and by the tag that stands in for
     /// it, and payloads behind the tag `….sig`.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Session<'_> {
         if absent.contains(&answer.status) {
             return Ok(None);
         }
-        let answer = self.expect(answer, Method::GET, path).await?;
+        let answer = self.succeeded(answer, Method::GET, path).await?;
         let bytes = answer.read("a list of signatures", MAX_MANIFEST).await?;
         Ok(Manifest::read(&bytes).ok())
     }
