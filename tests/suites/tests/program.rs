@@ -74,6 +74,8 @@ mod registry;
 mod registry_signatures;
 #[path = "program/registry_tags.rs"]
 mod registry_tags;
+#[path = "program/registry_teams.rs"]
+mod registry_teams;
 #[path = "program/providers.rs"]
 mod providers;
 #[path = "program/proxies.rs"]

@@ -12,6 +12,10 @@ pub(super) const VALIDATIONS: &str = "x-kubernetes-validations";
 /// A name of a namespace.
 const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 
+/// A name of an image, and what a Tenant allows of them: the host is always written.
+const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$";
+const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9._-]+)*/?$";
+
 /// What holds for the value of a field.
 enum Bound {
     /// A whole number within these.
@@ -28,6 +32,8 @@ enum Bound {
     List,
     /// A list of at most so many.
     AtMost(u64),
+    /// A list of texts of this form.
+    Each(&'static str),
     /// A list that is not empty, of texts of this form.
     ListOf(&'static str),
     /// A list that is not empty, of these words.
@@ -36,7 +42,7 @@ enum Bound {
     Filled(&'static str),
 }
 
-use Bound::{AtMost, Duration, Filled, Form, List, ListOf, Number, Quantity, Text, Words};
+use Bound::{AtMost, Duration, Each, Filled, Form, List, ListOf, Number, Quantity, Text, Words};
 
 const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ProviderSpec", "prefix", Form("^[ -\"$-~]+$")),
@@ -108,11 +114,12 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ReuseSpec", "memory", Quantity("1Mi", "256Mi")),
     ("ReuseSpec", "idle", Number(1, 64)),
     ("GuestSpec", "name", Text),
-    ("GuestSpec", "image", Text),
+    ("GuestSpec", "image", Form(IMAGE)),
     ("GuestSpec", "digest", Form("^sha256:[0-9a-f]{64}$")),
     ("GuestSpec", "interval", Duration("10s", "24h")),
     ("PullSecretSpec", "name", Text),
     ("GuestsSpec", "registries", AtMost(100)),
+    ("GuestsSpec", "registries", Each(IMAGES)),
     ("SignaturesSpec", "keys", List),
     ("SignaturesSpec", "keys", AtMost(100)),
     ("ConfigSource", "secret", Form("^[^/]+$")),
@@ -237,6 +244,11 @@ const RULES: &[(&str, &str, &str)] = &[
         "digest, interval and pullSecret are for an image: leave them out",
     ),
     (
+        "GuestSpec",
+        "!has(self.image) || has(self.digest) || self.image.matches('/[^/]*[:@][^/]+$')",
+        "an image has a tag or a digest: write one behind it, for example :1.0",
+    ),
+    (
         "PullSecretSpec",
         "!has(self.namespace)",
         "it is the namespace of the Reconciler: leave namespace out",
@@ -322,6 +334,7 @@ impl Bound {
             Form(pattern) => field["pattern"] = (*pattern).into(),
             List => field["minItems"] = 1.into(),
             AtMost(most) => field["maxItems"] = (*most).into(),
+            Each(pattern) => field["items"]["pattern"] = (*pattern).into(),
             ListOf(pattern) => {
                 field["minItems"] = 1.into();
                 field["items"]["pattern"] = (*pattern).into();

@@ -1,0 +1,123 @@
+//! Teams of a real cluster whose guests come from a real registry: each has what its Tenant allows, with a Secret of its own namespace.
+
+use crate::hub::{Hub, SOON, object, rules, tenant};
+use crate::objects::ConfigMaps;
+use crate::registry::Hosted;
+use anyhow::Result;
+use base64::Engine as _;
+use serde_json::{Value as Json, json};
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
+use windlass_harness::testenv;
+
+/// The Secret of a namespace with the login for the registry.
+fn login(hosted: &Hosted, namespace: &str) -> Result<Json> {
+    let login = base64::engine::general_purpose::STANDARD.encode(hosted.registry.login());
+    Ok(json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"namespace": namespace, "name": "registry"}, "data": {".dockerconfigjson": login},
+    }))
+}
+
+fn reconciler(name: &str, image: &str) -> Json {
+    let guest = json!({"image": image, "pullSecret": {"name": "registry"}});
+    let spec = json!({"guest": guest, "rules": rules(), "config": {"greeting": "hello"}});
+    object("Reconciler", name, spec)
+}
+
+#[tokio::test]
+async fn a_team_has_the_images_that_its_tenant_allows_with_a_secret_of_its_own() -> Result<()> {
+    if !testenv::enabled("a team has the images that its tenant allows") {
+        return Ok(());
+    }
+    let hosted = Hosted::start().await?;
+    let (own, other) = (
+        hosted.image("team-a/hello:1"),
+        hosted.image("team-b/hello:1"),
+    );
+    for image in [&own, &other] {
+        hosted.push(&guest("hello"), image).await?;
+    }
+    let hub = Hub::start(&["alpha"], &["team-a", "team-b"]).await?;
+    hub.install().await?;
+    let authority = hosted.registry.authority();
+    let trusts = format!("  registries: {{certificateAuthority: {authority:?}}}\n");
+    hub.write_manager(&trusts, "")?;
+    let program = hub.run()?;
+    let mut of_a = tenant("a", "team-a", json!({"names": ["alpha"]}));
+    of_a["spec"]["guests"] = json!({"registries": [hosted.image("team-a")]});
+    hub.create(of_a.clone()).await?;
+    hub.create(tenant("b", "team-b", json!({"names": ["alpha"]})))
+        .await?;
+
+    // Without its Secret it asks for it, with it the guest serves.
+    let serves = reconciler("team-a/hello", &own);
+    hub.create(serves.clone()).await?;
+    refused(&hub, &serves, "team-a/registry").await?;
+    hub.create(login(&hosted, "team-a")?).await?;
+    hub.expect(&serves, "Ready True Reconciling").await?;
+    let maps = ConfigMaps::of(hub.environment.server("alpha").client().await?);
+    maps.ask("x", "world").await?;
+    maps.expect_value("x-greeting", "greeting", Some("hello, world, from alpha"))
+        .await?;
+
+    // What another team pushed is not allowed, nor is anything for a team whose Tenant names no registry.
+    let elsewhere = reconciler("team-a/elsewhere", &other);
+    hub.create(elsewhere.clone()).await?;
+    refused(&hub, &elsewhere, "spec.guests.registries").await?;
+    let none = reconciler("team-b/none", &other);
+    hub.create(none.clone()).await?;
+    refused(&hub, &none, "spec.guests.registries").await?;
+
+    // The Secret of another team is of no use to it, and no namespace can be named.
+    hub.change(
+        &object("Tenant", "b", json!({})),
+        json!({"guests": {"registries": [hosted.image("team-*")]}}),
+    )
+    .await?;
+    refused(&hub, &none, "team-b/registry").await?;
+    let mut thief = reconciler("team-b/thief", &other);
+    thief["spec"]["guest"]["pullSecret"]["namespace"] = "team-a".into();
+    let said = hub
+        .create(thief)
+        .await
+        .expect_err("a namespace in pullSecret");
+    assert!(format!("{said:#}").contains("namespace"), "{said:#}");
+    hub.create(login(&hosted, "team-b")?).await?;
+    hub.expect(&none, "Ready True Reconciling").await?;
+
+    // A Tenant that allows it no more has that said, and no other image of it is loaded.
+    hub.change(
+        &object("Tenant", "b", json!({})),
+        json!({"guests": {"registries": []}}),
+    )
+    .await?;
+    refused(&hub, &none, "spec.guests.registries").await?;
+    stop(program).await
+}
+
+/// Waits until the guest of a Reconciler is refused with these words.
+async fn refused(hub: &Hub, of: &Json, words: &str) -> Result<()> {
+    let what = format!("{words} in a refusal");
+    eventually(SOON, &what, || async {
+        let seen = hub.status(of).await?["conditions"].clone();
+        let loaded = seen.as_array().into_iter().flatten();
+        let loaded = loaded.filter(|one| one["type"] == "Loaded" && one["reason"] == "Refused");
+        let says = |one: &Json| {
+            one["message"]
+                .as_str()
+                .is_some_and(|text| text.contains(words))
+        };
+        let holds = loaded.clone().any(says);
+        Ok(Seen::of(seen, |_| holds))
+    })
+    .await
+    .map(drop)
+}
+
+async fn stop(program: Program) -> Result<()> {
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
