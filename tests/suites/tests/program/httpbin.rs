@@ -1,5 +1,6 @@
 //! The example `httpbin`, whose guest is `sync`: in memory by its README's commands as they are written, and on real servers.
 
+use crate::examples::USER;
 use crate::readme;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -21,6 +22,18 @@ const ACCESS: &str = "api/v1/namespaces/default/secrets/my-bin-access";
 #[tokio::test]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("httpbin", 25).await
+}
+
+#[tokio::test]
+async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
+    if !testenv::enabled("the README of httpbin on real servers") {
+        return Ok(());
+    }
+    let environment =
+        Environment::start([Spec::new("compute").with_controllers().with_user(USER)]).await?;
+    let server = environment.server("compute");
+    let kcp = Kcp::start(&[]).await?;
+    readme::with_kcp(&kcp, server, "httpbin", "COMPUTE", 25).await
 }
 
 /// A file of the example.

@@ -1,5 +1,6 @@
 //! The example `mongodb`: in memory by its README's commands as they are written, and on real servers with MongoDB's own operator.
 
+use crate::examples::USER;
 use crate::readme;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -25,6 +26,21 @@ const KIND: &str = "mongodbcommunity.mongodbcommunity.mongodb.com";
 #[tokio::test]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("mongodb", 20).await
+}
+
+#[tokio::test]
+async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
+    if !testenv::enabled("the README of mongodb on real servers") {
+        return Ok(());
+    }
+    let spec = Spec::new("compute").with_stateful_sets().with_user(USER);
+    let environment = Environment::start([spec]).await?;
+    let server = environment.server("compute");
+    let _kubelet = Kubelet::start(server).await?;
+    let operator = MongoOperator::start(server).await?;
+    let kcp = Kcp::start(&[]).await?;
+    let run = readme::with_kcp(&kcp, server, "mongodb", "COMPUTE", 16).await;
+    run.with_context(|| operator.log_tail())
 }
 
 /// A file of the example.

@@ -1,5 +1,6 @@
 //! The example `workspace-setup`: in memory by its README's commands as they are written, and on a real kcp.
 
+use crate::examples::USER;
 use crate::readme;
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -9,13 +10,24 @@ use tokio::process::Command;
 use windlass_harness::eventually::{DEADLINE, Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, Binaries, Kcp};
+use windlass_harness::testenv::{self, Binaries, Environment, Kcp, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("workspace-setup", 10).await
+}
+
+#[tokio::test]
+async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
+    if !testenv::enabled("the README of workspace-setup on real servers") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("register").with_user(USER)]).await?;
+    let server = environment.server("register");
+    let kcp = Kcp::start(&[]).await?;
+    readme::with_kcp(&kcp, server, "workspace-setup", "REGISTER", 14).await
 }
 
 /// The register's cluster is a workspace too, which to the program is a cluster as any.
