@@ -1,27 +1,22 @@
 //! The log lines of a guest's calls, within limits: from the interface `log`, standard output and standard error. Entry point:
 //! [`Journal`].
 
+mod fields;
 mod rate;
 mod stdio;
 
+pub use fields::LogFields;
 pub(crate) use rate::LogRate;
 pub(crate) use stdio::Stdio;
 
 use crate::clean::clean;
 use crate::contract::windlass::runtime::log::Level;
 use parking_lot::Mutex;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Longest message, in bytes.
 const MESSAGE: usize = 4096;
-/// Most fields of a line.
-const FIELDS: usize = 32;
-/// Longest name of a field, in bytes.
-const FIELD_NAME: usize = 64;
-/// Longest value of a field, in bytes.
-const FIELD_VALUE: usize = 1024;
 /// The cost of a line besides its text, so that empty lines are not free.
 const LINE: usize = 32;
 
@@ -88,8 +83,8 @@ impl Journal {
             return;
         }
         let message = clean(message, MESSAGE);
-        let fields = join(fields);
-        let cost = message.len() + fields.len() + LINE;
+        let fields = LogFields::of(fields);
+        let cost = message.len() + fields.cost() + LINE;
         if state.left < cost {
             state.left = 0;
             state.dropped += 1;
@@ -137,8 +132,9 @@ impl Journal {
     }
 }
 
-fn emit(level: Level, message: &str, fields: &str) {
-    match (level, fields.is_empty()) {
+fn emit(level: Level, message: &str, of: &LogFields) {
+    let fields = of as &(dyn std::error::Error + 'static);
+    match (level, of.is_empty()) {
         (Level::Debug, true) => tracing::debug!(target: "guest", "{message}"),
         (Level::Debug, false) => tracing::debug!(target: "guest", fields, "{message}"),
         (Level::Info, true) => tracing::info!(target: "guest", "{message}"),
@@ -150,47 +146,9 @@ fn emit(level: Level, message: &str, fields: &str) {
     }
 }
 
-/// Fields as `name=value name="two words"`.
-fn join(fields: &[(String, String)]) -> String {
-    let mut joined = String::new();
-    for (name, value) in fields.iter().take(FIELDS) {
-        if !joined.is_empty() {
-            joined.push(' ');
-        }
-        push_word(&mut joined, &clean(name, FIELD_NAME));
-        joined.push('=');
-        push_word(&mut joined, &clean(value, FIELD_VALUE));
-    }
-    joined
-}
-
-/// Adds a word, in quotation marks where it would look like more than one.
-fn push_word(joined: &mut String, word: &str) {
-    let separates = |character: char| character.is_whitespace() || matches!(character, '"' | '=');
-    if !word.is_empty() && !word.contains(separates) {
-        joined.push_str(word);
-        return;
-    }
-    let written = write!(joined, "{word:?}");
-    debug_assert!(written.is_ok(), "writing to a string does not fail");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_are_bounded_and_quoted_where_needed() {
-        let fields = [
-            ("who".to_owned(), "world".to_owned()),
-            ("text".to_owned(), "two words".to_owned()),
-        ];
-        assert_eq!(join(&fields), "who=world text=\"two words\"");
-        let forged = [("x tenant=good y".to_owned(), "z".to_owned())];
-        assert_eq!(join(&forged), "\"x tenant=good y\"=z");
-        let many: Vec<_> = (0..100).map(|n| (format!("f{n}"), String::new())).collect();
-        assert_eq!(join(&many).matches('=').count(), FIELDS);
-    }
 
     #[test]
     fn lines_over_the_budget_are_dropped_and_counted() {

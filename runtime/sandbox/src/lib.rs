@@ -60,6 +60,7 @@ pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights};
 pub use inspection::Inspection;
+pub use journal::LogFields;
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };

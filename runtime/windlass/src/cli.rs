@@ -29,6 +29,9 @@ pub(crate) struct Cli {
     /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    /// The format of log lines [default: text on a terminal, else json]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
     /// The format of results
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
@@ -47,6 +50,15 @@ pub(crate) enum Format {
     /// For people with wide terminals: `get providers`, `get reconcilers`, `get tenants` and `preflight` show more.
     Wide,
     /// For programs.
+    Json,
+}
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: a JSON object a line.
     Json,
 }
 
@@ -112,6 +124,12 @@ pub(crate) enum Command {
     /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,
     /// even if the new revision traps. A change of the file, `--undo` or a restart of the manager ends the rollback.
     Rollback(RollbackArgs),
+    /// Print a shell's completion of this program's commands
+    ///
+    /// For bash: `windlass completion bash > ~/.local/share/bash-completion/completions/windlass`. Other shells have such a folder too.
+    Completion(CompletionArgs),
+    /// Write the manual pages of this program and of its commands into a folder
+    Man(ManArgs),
     /// Compile the component on standard input, within limits; the other commands start this for each guest
     #[command(hide = true)]
     CompileComponent(CompileArgs),
@@ -124,6 +142,22 @@ pub(crate) struct CompileArgs {
     pub(crate) memory: u64,
     /// Limit of processor time, in seconds
     pub(crate) seconds: u64,
+}
+
+/// `completion`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder, which is made if it is missing; `man -M` wants it to be called man1
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// `run`.

@@ -3,6 +3,7 @@
 pub(crate) mod build;
 pub(crate) mod check;
 mod client;
+pub(crate) mod completion;
 pub(crate) mod crds;
 pub(crate) mod dev;
 pub(crate) mod get;

@@ -57,7 +57,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         _ => "info",
     };
-    logging::start(filter.unwrap_or(usual))?;
+    logging::start(filter.unwrap_or(usual), cli.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("windlass")
@@ -81,6 +81,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
+            Command::Completion(args) => command::completion::execute(&args),
+            Command::Man(args) => command::completion::write_pages(&args),
             Command::CompileComponent(_) => Ok(command::DONE), // done by `main`
         }
     });

@@ -100,6 +100,8 @@ mod rollback;
 mod run;
 #[path = "program/running.rs"]
 mod running;
+#[path = "program/shells.rs"]
+mod shells;
 #[path = "program/website.rs"]
 mod website;
 #[path = "program/tenancy.rs"]

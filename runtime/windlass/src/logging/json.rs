@@ -2,6 +2,7 @@
 //! [`Flat`].
 
 use serde_json::{Map, Value as Json};
+use std::error::Error;
 use std::fmt;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -12,6 +13,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+use windlass_sandbox::LogFields;
 
 /// Writes lines. A field of an inner span overrides the same field of an outer one, and the line's own fields override both.
 #[derive(Debug, Default)]
@@ -90,6 +92,17 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0
             .insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let value = match value.downcast_ref::<LogFields>() {
+            Some(fields) => fields
+                .pairs()
+                .map(|(name, value)| (name.to_owned(), Json::from(value)))
+                .collect(),
+            None => Json::String(value.to_string()),
+        };
+        self.0.insert(field.name().to_owned(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {

@@ -3,6 +3,7 @@
 use crate::project::{Project, reconciler};
 use crate::running::{Http, SOON, ask, client_of, fleet, key, start};
 use anyhow::{Context, Result};
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
@@ -349,6 +350,15 @@ async fn run_ends_when_idle_too() -> Result<()> {
         finished.stdout.contains("alpha") && finished.stdout.contains("beta"),
         "{}",
         finished.stdout
+    );
+    // Without a terminal the log is for programs, also what a guest says.
+    let lines = finished.stderr.lines().map(serde_json::from_str);
+    let lines = lines.collect::<Result<Vec<Json>, _>>()?;
+    let greeted = lines.iter().find(|line| line["message"] == "greeted");
+    let fields = greeted.map(|line| &line["fields"]);
+    assert_eq!(
+        fields,
+        Some(&json!({"who": "world", "greeting": "default/a-greeting"}))
     );
     assert!(
         client_of(&project, "alpha")
