@@ -4,6 +4,7 @@
 pub(crate) mod cases;
 mod embedded;
 pub(crate) mod guest_build;
+mod kubeconfig;
 pub(crate) mod scaffold;
 pub(crate) mod seed;
 pub(crate) mod simulated;

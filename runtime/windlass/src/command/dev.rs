@@ -114,7 +114,7 @@ fn introduce(simulated: &Simulated, configuration: &Configuration) {
     } else {
         "cluster and workspace"
     };
-    let kubeconfig = simulated.kubeconfig.display();
+    let kubeconfig = simulated.kubeconfig().display();
     anstream::println!("kubeconfig: {kubeconfig}, a context for each {each}");
     let local = simulated.local.as_ref().map(|_| LOCAL);
     let last = workspaces.last().map(String::as_str);

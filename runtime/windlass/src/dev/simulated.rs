@@ -6,13 +6,13 @@
 
 use crate::config::kinds::API_VERSION;
 use crate::config::load::Configuration;
-use crate::dev::guest_build::state_folder;
+use crate::dev::kubeconfig::KubeconfigFile;
 use crate::dev::seed::{LOCAL, Seed};
 use crate::dev::workspaces;
 use anyhow::{Context, Result, bail};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::{Cluster, Server};
@@ -32,10 +32,8 @@ pub(super) const SHARDS: usize = 2;
 pub(crate) struct Simulated {
     /// Serves the clusters until it is dropped.
     server: Server,
-    /// The project's folder.
-    folder: PathBuf,
-    /// The kubeconfig file, a context for each cluster and workspace.
-    pub(crate) kubeconfig: PathBuf,
+    /// A context for each cluster and workspace.
+    kubeconfig: KubeconfigFile,
     /// The fleet's clusters but workspaces, each with the number of changes that filled it.
     clusters: BTreeMap<String, u64>,
     /// Replaces the Manager's local cluster.
@@ -90,19 +88,24 @@ impl Simulated {
             Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
             None => None,
         };
-        let kubeconfig = write_kubeconfig(folder, &text)?;
-        let mut providers = workspaces::providers(&server, configuration, &kubeconfig)?;
+        let kubeconfig = KubeconfigFile::take(folder)?;
+        kubeconfig.write(&text)?;
+        let mut providers = workspaces::providers(&server, configuration, kubeconfig.path())?;
         if !clusters.is_empty() {
             providers.push(Arc::new(stand_ins));
         }
         Ok(Self {
             providers,
             server,
-            folder: folder.to_owned(),
             kubeconfig,
             clusters,
             local,
         })
+    }
+
+    /// The kubeconfig file.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        self.kubeconfig.path()
     }
 
     /// The paths of all workspaces of the kcp, if there is one.
@@ -119,8 +122,8 @@ impl Simulated {
             if now == known {
                 continue;
             }
-            match write_kubeconfig(&self.folder, &self.server.kubeconfig()) {
-                Ok(_) => known = now,
+            match self.kubeconfig.write(&self.server.kubeconfig()) {
+                Ok(()) => known = now,
                 Err(error) => tracing::warn!(
                     error = format!("{error:#}"),
                     "the kubeconfig misses new workspaces"
@@ -207,21 +210,4 @@ fn described(
         }
     }
     Ok(described)
-}
-
-/// Writes the kubeconfig in one step: kubectl may be reading it.
-fn write_kubeconfig(folder: &Path, text: &str) -> Result<PathBuf> {
-    let write = || {
-        let path = state_folder(folder)?.join("kubeconfig");
-        let fresh = path.with_extension(std::process::id().to_string());
-        std::fs::write(&fresh, text)?;
-        std::fs::rename(&fresh, &path)?;
-        std::io::Result::Ok(path)
-    };
-    write().with_context(|| {
-        format!(
-            "cannot write the kubeconfig into {}",
-            folder.join(".windlass").display()
-        )
-    })
 }
