@@ -1,6 +1,7 @@
 //! Flags and commands. Entry point: [`Cli`].
 
 use crate::config::kinds::Interval;
+use crate::logging::LogFormat;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -50,15 +51,6 @@ pub(crate) enum Format {
     /// For people with wide terminals: `get providers`, `get reconcilers`, `get tenants` and `preflight` show more.
     Wide,
     /// For programs.
-    Json,
-}
-
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people.
-    Text,
-    /// For programs: a JSON object a line.
     Json,
 }
 

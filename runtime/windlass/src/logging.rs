@@ -3,7 +3,7 @@
 mod json;
 mod text;
 
-use crate::cli::LogFormat;
+use clap::ValueEnum;
 use std::io::IsTerminal;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -11,6 +11,15 @@ use tracing_subscriber::{EnvFilter, fmt, registry};
 
 /// The environment variable of the filter; `--log` overrides it.
 pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: a JSON object a line.
+    Json,
+}
 
 /// Starts the log with a filter, in a format. Lines of guests have the target `guest`.
 ///

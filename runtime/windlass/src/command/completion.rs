@@ -1,4 +1,4 @@
-//! What a shell and `man` are told of this program, made from its flags. Entry points: [`execute`], [`write_pages`].
+//! What shells and `man` know of this program, made from its flags. Entry points: [`execute`], [`write_pages`].
 
 use super::DONE;
 use crate::cli::{Cli, CompletionArgs, ManArgs};
