@@ -372,14 +372,17 @@ impl Cluster {
 
     /// Waits for the first connection.
     pub(crate) async fn connected(&self) -> Result<Arc<Backend>, ApiError> {
-        let mut state = self.lifecycle.watch();
+        if let Some(backend) = self.backend() {
+            return Ok(backend);
+        }
+        let mut changes = self.lifecycle.changes();
         loop {
             // Before the backend is looked for, so that a change that comes after the look wakes this again.
-            let is_gone = state.borrow_and_update().state == ClusterState::Gone;
+            let is_gone = self.lifecycle.now().state == ClusterState::Gone;
             if let Some(backend) = self.backend() {
                 return Ok(backend);
             }
-            if is_gone || state.changed().await.is_err() {
+            if is_gone || changes.changed().await.is_err() {
                 return Err(self.gone());
             }
         }
@@ -406,8 +409,14 @@ impl Cluster {
         &self.tasks
     }
 
-    pub(crate) fn states(&self) -> tokio::sync::watch::Receiver<lifecycle::Now> {
-        self.lifecycle.watch()
+    /// Its state, with what belongs to it.
+    pub(crate) fn now(&self) -> lifecycle::Now {
+        self.lifecycle.now()
+    }
+
+    /// Notifies of changes of [`Self::now`] that come after this.
+    pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.lifecycle.changes()
     }
 
     /// Keeps the cluster `Syncing` while a source is still being attached to it.

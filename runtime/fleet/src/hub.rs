@@ -12,6 +12,7 @@ mod watch;
 pub use object::{HubObject, ShapeError};
 pub use watch::HubWatch;
 
+use crate::cache::store::Excerpt;
 use crate::cluster::{Client, Cluster, ClusterConfig};
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
@@ -76,11 +77,20 @@ impl Hub {
         self.watch_first(vec![kind], selection)
     }
 
+    /// As [`Hub::watch_first`] of all objects, of which it holds excerpts.
+    pub(crate) fn watch_excerpts(
+        &self,
+        kinds: Vec<GroupVersionKind>,
+        excerpt: Option<Excerpt>,
+    ) -> HubWatch {
+        HubWatch::start(self.clone(), kinds, WatchSelection::default(), excerpt)
+    }
+
     /// As [`Hub::watch`], for the first of several kinds that the hub serves, such as the versions of one kind. If that one is no longer
     /// served, the first one that is served then.
     #[must_use]
     pub fn watch_first(&self, kinds: Vec<GroupVersionKind>, selection: WatchSelection) -> HubWatch {
-        HubWatch::start(self.clone(), kinds, selection)
+        HubWatch::start(self.clone(), kinds, selection, None)
     }
 
     /// A client with all rights that the hub's credentials have, for single reads.

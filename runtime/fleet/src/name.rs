@@ -52,6 +52,20 @@ impl ClusterName {
     /// [`NameError`] when the text is over [`Self::MAX`] bytes or has a byte that is not printable ASCII.
     pub fn new(name: impl AsRef<str>) -> Result<Self, NameError> {
         let name = name.as_ref();
+        Self::check(name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// As [`Self::new`], of a text that is shared and not copied.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn shared(name: Arc<str>) -> Result<Self, NameError> {
+        Self::check(&name)?;
+        Ok(Self(name))
+    }
+
+    fn check(name: &str) -> Result<(), NameError> {
         if name.len() > Self::MAX {
             return Err(NameError::TooLong {
                 what: "cluster",
@@ -66,7 +80,7 @@ impl ClusterName {
                 character,
                 allowed: "use printable ASCII characters",
             }),
-            None => Ok(Self(name.into())),
+            None => Ok(()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Subscriptions to a kind in every engaged cluster, turned into requests. Entry point: [`Watch`].
 
+mod debts;
 mod enqueue;
 pub(crate) mod mapped;
 mod missed;

@@ -17,10 +17,11 @@
 //! * A tombstone counts for a minute at most. If the watch is later than that, a deleted object may appear until its delete event.
 //! * The store is as new as its watch. [`drift`](super::drift) finds events that the server never sent.
 //!
-//! Rooms: `rules` decides which changes count, `left_out` which namespaces, `writer` publishes them, `reader` and `page` answer,
+//! Rooms: `rules` decides which changes count, `left_out` which namespaces, `excerpt` how much of an object is kept, `writer` publishes them, `reader` and `page` answer,
 //! `index` finds objects by a field, `sinks` holds the subscribers, `progress` says how far the store is, `sorted` is the map below all
 //! of it.
 
+mod excerpt;
 mod index;
 mod left_out;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod sorted;
 mod tests;
 mod writer;
 
+pub(crate) use excerpt::Excerpt;
 pub(crate) use index::IndexPath;
 pub(crate) use left_out::LeftOut;
 pub(crate) use page::{ByIndex, Page, Query, projected};
@@ -62,6 +64,8 @@ pub(crate) struct StoreKey {
     pub(crate) label_selector: Arc<str>,
     pub(crate) field_selector: Arc<str>,
     pub(crate) projection: Projection,
+    /// What is kept of each object. `None`: all of it.
+    pub(crate) excerpt: Option<Excerpt>,
 }
 
 impl StoreKey {
@@ -77,7 +81,14 @@ impl StoreKey {
             label_selector: "".into(),
             field_selector: "".into(),
             projection,
+            excerpt: None,
         }
+    }
+
+    /// Whether its objects have all that a reader of this projection wants. An excerpt has all metadata.
+    pub(crate) fn has(&self, wanted: Projection) -> bool {
+        let is_whole = self.projection == Projection::Full && self.excerpt.is_none();
+        is_whole || wanted == Projection::Metadata
     }
 
     pub(crate) fn is_selective(&self) -> bool {
@@ -173,7 +184,10 @@ impl Store {
         if object.kind() != *kind.kind {
             return Err(Unfit::OtherKind);
         }
-        Ok(object)
+        Ok(match self.key.excerpt {
+            Some(excerpt) => excerpt.of(object),
+            None => object,
+        })
     }
 
     /// The object with the key that it has here.

@@ -50,7 +50,7 @@ impl Carrier {
 
     /// Whether it can have further users: another server may answer under its address by now.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.cluster.states().borrow().identity_changed && !self.cluster.token().is_cancelled()
+        !self.cluster.now().identity_changed && !self.cluster.token().is_cancelled()
     }
 
     /// Continues with other credentials for the same server, if they are other ones.

@@ -17,8 +17,9 @@ use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
 use crate::cache::store::{Problem, Store};
 use crate::name::ClusterName;
-use std::sync::Arc;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
@@ -95,7 +96,10 @@ pub(crate) enum Reach {
 }
 
 pub(super) struct Lifecycle {
-    now: watch::Sender<Now>,
+    now: Mutex<Now>,
+    /// Says that `now` has changed, once somebody has waited for that. A channel takes more than all else here, and there are thousands of
+    /// parts of servers that nobody waits for.
+    changed: OnceLock<watch::Sender<()>>,
     /// Number of sources that are still being attached. A part of a server begins with one more, until [`Cluster::attached`]: its server may
     /// be ready before.
     pending: AtomicUsize,
@@ -117,7 +121,8 @@ impl Lifecycle {
             identity_changed: false,
         };
         Self {
-            now: watch::channel(now).0,
+            now: Mutex::new(now),
+            changed: OnceLock::new(),
             pending: AtomicUsize::new(is_part.into()),
             name,
             changes,
@@ -125,30 +130,35 @@ impl Lifecycle {
     }
 
     pub(super) fn now(&self) -> Now {
-        self.now.borrow().clone()
+        self.now.lock().clone()
     }
 
-    pub(super) fn watch(&self) -> watch::Receiver<Now> {
-        self.now.subscribe()
+    /// Notifies of changes of [`Self::now`] that come after this.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        let channel = || watch::channel(()).0;
+        self.changed.get_or_init(channel).subscribe()
     }
 
     /// Changes what is not final, and returns whether the state is another one. Another reason alone keeps the time.
     fn update(&self, change: impl FnOnce(&mut Now)) -> bool {
-        let (mut moved, mut concerns_keys) = (false, false);
-        self.now.send_if_modified(|now| {
-            if now.state == ClusterState::Gone {
-                return false;
-            }
-            let before = now.clone();
-            change(now);
-            moved = now.state != before.state;
-            concerns_keys =
-                (now.reach, now.identity_changed) != (before.reach, before.identity_changed);
-            if moved {
-                now.since = SystemTime::now();
-            }
-            *now != before
-        });
+        let mut now = self.now.lock();
+        if now.state == ClusterState::Gone {
+            return false;
+        }
+        let before = now.clone();
+        change(&mut now);
+        let moved = now.state != before.state;
+        let concerns_keys =
+            (now.reach, now.identity_changed) != (before.reach, before.identity_changed);
+        if moved {
+            now.since = SystemTime::now();
+        }
+        let is_change = *now != before;
+        drop(now);
+        // Who subscribes after this look reads the new state.
+        if let Some(changed) = self.changed.get().filter(|_| is_change) {
+            changed.send_replace(());
+        }
         if concerns_keys {
             self.changes.note(&self.name);
         }

@@ -65,17 +65,17 @@ impl Cluster {
     /// # Cancellation
     /// Dropping the future changes nothing.
     pub async fn reached(&self) -> Result<(), ApiError> {
-        let mut states = self.states();
+        let mut changes = self.changes();
         loop {
             if self.backend().is_some() {
                 return Ok(());
             }
-            let now = states.borrow_and_update().clone();
+            let now = self.now();
             if now.next_attempt.is_some() {
                 return Err(ApiError::host(ApiCode::Unavailable, &*now.reason));
             }
             let is_gone = now.state == super::ClusterState::Gone;
-            if is_gone || states.changed().await.is_err() {
+            if is_gone || changes.changed().await.is_err() {
                 return Err(self.gone());
             }
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An object of a hub, as its server sent it. Cheap to clone: the text is shared with the cache.
 #[derive(Debug, Clone)]
@@ -39,6 +40,11 @@ impl HubObject {
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         self.0.key()
+    }
+
+    /// Its logical cluster, where the hub has many.
+    pub(crate) fn workspace(&self) -> Option<&Arc<str>> {
+        self.0.workspace()
     }
 
     /// The whole text, without managedFields. May be a Secret: never log it.

@@ -5,7 +5,7 @@
 
 use super::{Hub, HubObject, WatchSelection};
 use crate::api::Projection;
-use crate::cache::store::{Change, Progress, Sink, Store, StoreKey};
+use crate::cache::store::{Change, Excerpt, Progress, Sink, Store, StoreKey};
 use crate::cluster::{Backend, Cluster, CrdArrival, StoreUse, TooManyStores};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
@@ -35,6 +35,7 @@ pub struct HubWatch {
 struct Shared {
     kinds: Vec<GroupVersionKind>,
     selection: WatchSelection,
+    excerpt: Option<Excerpt>,
     stores: Mutex<Vec<Subscription>>,
     /// Why there are no stores, while there are none.
     problem: Mutex<Option<String>>,
@@ -64,10 +65,16 @@ impl Drop for Subscription {
 }
 
 impl HubWatch {
-    pub(super) fn start(hub: Hub, kinds: Vec<GroupVersionKind>, selection: WatchSelection) -> Self {
+    pub(super) fn start(
+        hub: Hub,
+        kinds: Vec<GroupVersionKind>,
+        selection: WatchSelection,
+        excerpt: Option<Excerpt>,
+    ) -> Self {
         let shared = Arc::new(Shared {
             kinds,
             selection,
+            excerpt,
             stores: Mutex::default(),
             problem: Mutex::default(),
             changed: Arc::default(),
@@ -212,6 +219,7 @@ impl Shared {
         if let Some(name) = &self.selection.name {
             key.field_selector = format!("metadata.name={name}").into();
         }
+        key.excerpt = self.excerpt;
         key
     }
 }
@@ -245,11 +253,11 @@ impl Task {
 
     /// Waits for the hub's first connection, and reports why it takes long. `None`: the hub has ended.
     async fn connected(&self) -> Option<Arc<Backend>> {
-        let mut states = self.cluster.states();
+        let mut changes = self.cluster.changes();
         let connected = self.cluster.connected();
         tokio::pin!(connected);
         loop {
-            let now = states.borrow_and_update().clone();
+            let now = self.cluster.now();
             // Without a next attempt the current one may still succeed.
             if now.next_attempt.is_some() {
                 let reason = now.reason;
@@ -262,7 +270,7 @@ impl Task {
                     self.shared.set_problem(None);
                     return backend.ok();
                 }
-                changed = states.changed() => changed.ok()?,
+                changed = changes.changed() => changed.ok()?,
             }
         }
     }

@@ -218,6 +218,20 @@ impl Object {
         owners
     }
 
+    /// The same object with another text. `None`: that is not one with this name and version.
+    #[must_use]
+    pub(crate) fn with_text(&self, json: Vec<u8>) -> Option<Self> {
+        let parsed = Self::parse(json.into()).ok()?;
+        let identity = |of: &Self| {
+            let (name, namespace) = (of.name().into_owned(), of.namespace().map(Cow::into_owned));
+            (name, namespace, of.resource_version().into_owned())
+        };
+        (identity(&parsed) == identity(self)).then(|| Self {
+            workspace: self.workspace.clone(),
+            ..parsed
+        })
+    }
+
     /// `apiVersion`, `kind` and `metadata` alone, in memory of their own.
     #[must_use]
     pub(crate) fn metadata_only(&self) -> Self {

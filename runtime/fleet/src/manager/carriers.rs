@@ -83,15 +83,17 @@ impl Carriers {
     /// Gives the parts of a carrier its states. Ends it once another server answers under its address: its users ask for another one.
     fn lead(&self, carrier: &Arc<Carrier>) {
         let cluster = carrier.cluster();
-        let (token, mut states) = (cluster.token().clone(), cluster.states());
+        let (token, mut changes) = (cluster.token().clone(), cluster.changes());
         let carrier = Arc::downgrade(carrier);
         let follow = async move {
             loop {
-                let is_another = states.borrow_and_update().identity_changed;
-                if let Some(carrier) = carrier.upgrade() {
-                    carrier.tell_parts();
-                }
-                if is_another || states.changed().await.is_err() {
+                let Some(of) = carrier.upgrade() else {
+                    return;
+                };
+                let is_another = of.cluster().now().identity_changed;
+                of.tell_parts();
+                drop(of);
+                if is_another || changes.changed().await.is_err() {
                     return;
                 }
             }

@@ -166,7 +166,8 @@ impl Core {
 
     /// Engages the local cluster, which no provider provides.
     pub(super) fn engage_local(&self, local: ClusterSpec) -> Result<(), EngageError> {
-        self.engagements.engage("local", &self.draining, local)
+        self.engagements
+            .engage(&"local".into(), &self.draining, local)
     }
 
     /// Adds a controller, or replaces the one of the same tenant and name: watches that stay the same go on undisturbed.

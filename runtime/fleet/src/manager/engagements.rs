@@ -32,7 +32,7 @@ const CACHES_HELD: Duration = Duration::from_secs(60);
 struct Engaged {
     spec: ClusterSpec,
     /// Name of the provider that engaged it first, and alone may change it.
-    provider: String,
+    provider: Arc<str>,
     cluster: Arc<Cluster>,
     /// Replaces the cluster once its caches are filled.
     replacement: Option<Box<Replacement>>,
@@ -104,7 +104,7 @@ impl Frozen<'_> {
     pub(super) fn names_by_provider(&self) -> BTreeMap<String, BTreeSet<ClusterName>> {
         let mut names: BTreeMap<String, BTreeSet<ClusterName>> = BTreeMap::new();
         for (name, engaged) in self.engaged.iter() {
-            let of_provider = names.entry(engaged.provider.clone()).or_default();
+            let of_provider = names.entry(engaged.provider.to_string()).or_default();
             of_provider.insert(name.clone());
         }
         names
@@ -113,7 +113,7 @@ impl Frozen<'_> {
     /// Disengages a provider's clusters except some.
     pub(super) fn disengage_others(&mut self, provider: &str, kept: &BTreeSet<ClusterName>) {
         let leaves = |name: &ClusterName, engaged: &Engaged| {
-            !name.is_local() && engaged.provider == provider && !kept.contains(name)
+            !name.is_local() && *engaged.provider == *provider && !kept.contains(name)
         };
         let gone: Vec<ClusterName> = self
             .engaged
@@ -164,7 +164,7 @@ impl Engagements {
     /// Begins work on a cluster in the name of a provider, unless that has been stopped.
     pub(super) fn engage(
         self: &Arc<Self>,
-        provider: &str,
+        provider: &Arc<str>,
         stop: &CancellationToken,
         spec: ClusterSpec,
     ) -> Result<(), EngageError> {
@@ -174,11 +174,11 @@ impl Engagements {
             return Err(EngageError::Stopping);
         }
         if let Some(engaged) = table.get_mut(&spec.name) {
-            if engaged.provider != provider {
+            if engaged.provider != *provider {
                 engaged.contested = true;
                 return Err(EngageError::Duplicate {
                     name: spec.name,
-                    by: engaged.provider.clone(),
+                    by: engaged.provider.to_string(),
                 });
             }
             self.change(engaged, spec);
@@ -189,7 +189,7 @@ impl Engagements {
             spec.name.clone(),
             Box::new(Engaged {
                 spec,
-                provider: provider.to_owned(),
+                provider: provider.clone(),
                 cluster: cluster.clone(),
                 replacement: None,
                 contested: false,
@@ -197,7 +197,7 @@ impl Engagements {
         );
         self.serve(&cluster);
         drop(table);
-        tracing::info!(cluster = %cluster.name(), provider, server = cluster.config().server(), "cluster engaged");
+        tracing::info!(cluster = %cluster.name(), provider = &**provider, server = cluster.config().server(), "cluster engaged");
         Ok(())
     }
 
@@ -338,8 +338,10 @@ impl Engagements {
             return;
         }
         // The caches are held here until the new cluster's watches hold them.
-        let mut states = new.states();
-        let ready = states.wait_for(|now| now.state == ClusterState::Ready);
+        let mut changes = new.changes();
+        let ready = async {
+            while new.now().state != ClusterState::Ready && changes.changed().await.is_ok() {}
+        };
         let _ = tokio::time::timeout(CACHES_HELD, ready).await;
         drop(filled);
     }
@@ -423,7 +425,7 @@ impl Engagements {
         self.replace(engaged, fresh);
     }
 
-    fn start(&self, provider: &str, spec: &ClusterSpec) -> Arc<Cluster> {
+    fn start(&self, provider: &Arc<str>, spec: &ClusterSpec) -> Arc<Cluster> {
         let Environment {
             host,
             metrics,
@@ -435,7 +437,7 @@ impl Engagements {
         let is_part = !spec.scope.is_whole();
         let parts = Parts {
             name: spec.name.clone(),
-            provider: (!spec.name.is_local()).then(|| provider.into()),
+            provider: (!spec.name.is_local()).then(|| provider.clone()),
             scope: spec.scope.clone(),
             carrier: is_part.then(|| self.carriers.get(provider, &spec.config)),
             config: spec.config.clone(),
@@ -484,7 +486,7 @@ impl Engagements {
             return;
         };
         drop(table);
-        let now = cluster.states().borrow().clone();
+        let now = cluster.now();
         if now.identity_changed {
             return self.engage_anew(&cluster);
         }

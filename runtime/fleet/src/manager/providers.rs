@@ -293,7 +293,7 @@ impl ProviderTask {
     async fn once(&self) -> Result<(), ProviderError> {
         let engage = Arc::new(ProviderEngage {
             engagements: self.engagements.clone(),
-            provider: self.name.clone(),
+            provider: self.name.as_str().into(),
             stop: self.stop.clone(),
             known: Mutex::new(Some(BTreeSet::new())),
             reported: self.reported.clone(),
@@ -321,7 +321,7 @@ impl ProviderTask {
 /// Engages clusters in the name of a provider, for one run of it.
 struct ProviderEngage {
     engagements: Arc<Engagements>,
-    provider: String,
+    provider: Arc<str>,
     /// The provider's; checked while clusters are frozen.
     stop: CancellationToken,
     /// The clusters that this run knows, until it has engaged all of them.

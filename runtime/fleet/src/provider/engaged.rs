@@ -5,9 +5,9 @@ use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::name::ClusterName;
 use std::collections::BTreeMap;
 
-/// The clusters that a provider has engaged in a run, as it engaged them.
+/// The clusters that a provider has engaged in a run, as it engaged them. In boxes, because the nodes of such a map are half empty.
 #[derive(Default)]
-pub(super) struct Engaged(BTreeMap<ClusterName, ClusterSpec>);
+pub(super) struct Engaged(BTreeMap<ClusterName, Box<ClusterSpec>>);
 
 impl Engaged {
     /// Disengages the clusters that are no longer wanted, then engages those that are new or changed. A cluster that is refused is added
@@ -30,7 +30,7 @@ impl Engaged {
                 continue;
             }
             match engage.engage(spec.clone()) {
-                Ok(()) => drop(self.0.insert(name, spec)),
+                Ok(()) => drop(self.0.insert(name, Box::new(spec))),
                 Err(EngageError::Stopping) => return false,
                 Err(error) => problems.push(Problem {
                     subject: name.to_string(),

@@ -200,14 +200,16 @@ impl Kcp {
         workspace: &Arc<str>,
         member: &Member,
     ) -> Result<ClusterSpec, String> {
-        let name = match (self.options.names, &member.path) {
-            (WorkspaceNames::Path, Some(path)) => path,
-            _ => &**workspace,
+        let path = member.properties.get(members::PATH);
+        let by_path = path.filter(|_| self.options.names == WorkspaceNames::Path);
+        let name = match by_path {
+            Some(path) => ClusterName::new(path),
+            None => ClusterName::shared(workspace.clone()),
         };
-        let name = ClusterName::new(name).map_err(|error| error.to_string())?;
-        let other = match (self.options.names, &member.path) {
-            (WorkspaceNames::Path, Some(_)) => Some(&**workspace),
-            (_, path) => path.as_deref(),
+        let name = name.map_err(|error| error.to_string())?;
+        let other = match by_path {
+            Some(_) => Some(&**workspace),
+            None => path,
         };
         Ok(ClusterSpec {
             scope: Scope::Workspace(workspace.clone()),
@@ -352,20 +354,18 @@ impl Workspaces {
 
     /// Watches the objects behind an endpoint that tell its workspaces.
     fn watch_members(&self, hub: &Hub) -> HubWatch {
-        let kinds = match self {
+        let kind = |group, version, kind| GroupVersionKind::new(group, version, kind);
+        match self {
             Self::EndpointSlice(_) | Self::Export { .. } => {
-                let kind = |version| GroupVersionKind::new("apis.kcp.io", version, "APIBinding");
-                vec![kind("v1alpha2"), kind("v1alpha1")]
+                let binding = |version| kind("apis.kcp.io", version, "APIBinding");
+                let versions = vec![binding("v1alpha2"), binding("v1alpha1")];
+                hub.watch_excerpts(versions, Some(members::BINDING))
             }
             Self::Initializing(_) | Self::Terminating(_) => {
-                vec![GroupVersionKind::new(
-                    "core.kcp.io",
-                    "v1alpha1",
-                    "LogicalCluster",
-                )]
+                let kinds = vec![kind("core.kcp.io", "v1alpha1", "LogicalCluster")];
+                hub.watch_excerpts(kinds, None)
             }
-        };
-        hub.watch_first(kinds, WatchSelection::default())
+        }
     }
 }
 

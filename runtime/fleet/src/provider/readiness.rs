@@ -1,6 +1,6 @@
 //! When a cluster of an inventory counts as ready, and what happens when it is no longer. Entry points: [`Readiness`] and [`OnUnready`].
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// When a cluster is ready to be engaged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum OnUnready {
 }
 
 /// One of an object's `status.conditions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Condition {
     #[serde(default, rename = "type")]
     pub(crate) name: String,

@@ -1,10 +1,9 @@
 //! Where a store's changes become requests of one controller. Entry point: [`SourceSink`].
 
 use super::Watch;
+use super::debts::Debts;
 use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
-use super::missed::Missed;
-use super::rescan::Rescan;
 use crate::cache::store::{Change, Sink};
 use crate::cluster::{Backend, Caller, Cluster, Fleet};
 use crate::grant::Grant;
@@ -14,13 +13,8 @@ use crate::name::ClusterName;
 use crate::predicate;
 use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use tokio::sync::Notify;
-
-/// Most clusters that a mapper's watch remembers to have made requests for.
-const MAX_TARGETS: usize = 10_000;
+use std::sync::{Arc, OnceLock};
 
 /// The queue, as the sources of one controller see it.
 pub(crate) trait ControllerQueue: Send + Sync {
@@ -62,15 +56,8 @@ pub(crate) struct SourceSink {
     pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<Box<MappedEvents>>,
-    /// Which objects of the store are owed: requests were refused for lack of room, or every object was asked for.
-    pub(crate) rescan: Rescan,
-    /// Requests refused for lack of room that no rescan would repeat: their objects are gone.
-    pub(crate) missed: Mutex<Missed>,
-    /// Notified when no request is missed any more.
-    pub(crate) settled: Notify,
-    /// Other clusters that the mapper has made requests for: requests for a cluster that is away must be made again. At most
-    /// [`MAX_TARGETS`].
-    pub(crate) targets: Mutex<BTreeSet<ClusterName>>,
+    /// Empty until there are any. In a box, as there are thousands of sinks.
+    pub(crate) debts: OnceLock<Box<Debts>>,
 }
 
 impl Sink for SourceSink {
@@ -102,15 +89,27 @@ impl SourceSink {
         }
     }
 
+    /// What it owes, for one that may owe something.
+    pub(crate) fn debts(&self) -> &Debts {
+        self.debts.get_or_init(Box::default)
+    }
+
     /// Enqueues every object of its store again, as soon as there is room.
     pub(crate) fn enqueue_all(&self, cause: Cause) {
-        self.rescan.ask(cause);
+        self.debts().rescan.ask(cause);
         self.wake_task();
     }
 
+    /// Has what enqueues its debts look again, if there are any.
+    pub(crate) fn look_again(&self) {
+        if let Some(debts) = self.debts.get() {
+            debts.rescan.wake();
+        }
+    }
+
     /// Has the watch's task look for what this sink owes.
-    pub(crate) fn wake(&self) {
-        self.rescan.wake();
+    fn wake(&self) {
+        self.look_again();
         self.wake_task();
     }
 
@@ -162,11 +161,13 @@ impl SourceSink {
             keys.map(|key| Request::new(self.cluster.name().clone(), key))
                 .collect()
         };
-        if !self.missed.lock().is_empty() {
+        if let Some(debts) = self.debts.get()
+            && !debts.missed.lock().is_empty()
+        {
             // Looked up without the lock: indexes are in stores, which have locks of their own.
             let before = asks_for(old, None);
             let after = new.map(|new| asks_for(None, Some(new)));
-            let mut missed = self.missed.lock();
+            let mut missed = debts.missed.lock();
             if let Some(object) = old.or(new)
                 && !missed.is_empty()
             {
@@ -190,7 +191,20 @@ impl SourceSink {
 
     /// Whether a request that found no room, or an object that was asked for, has not been enqueued since.
     pub(crate) fn owes(&self) -> bool {
-        self.rescan.is_owed() || !self.missed.lock().is_empty()
+        self.debts.get().is_some_and(|debts| debts.owes())
+    }
+
+    /// How many requests are missed.
+    pub(crate) fn missed(&self) -> usize {
+        let debts = self.debts.get();
+        debts.map_or(0, |debts| debts.missed.lock().len())
+    }
+
+    /// Whether its mapper has made requests for a cluster.
+    pub(crate) fn has_target(&self, cluster: &ClusterName) -> bool {
+        self.debts
+            .get()
+            .is_some_and(|debts| debts.has_target(cluster))
     }
 
     /// The object if the watch may see it and asks for it: the store may hold more.
@@ -221,7 +235,7 @@ impl SourceSink {
     pub(super) fn enqueue(&self, request: Request, add: Add, exists: bool) {
         if request.cluster != *self.cluster.name() {
             // Noted before the request is enqueued, so that it is not lost if the cluster comes in between.
-            self.note_target(&request.cluster);
+            self.debts().note_target(&request.cluster);
         }
         if !self.queue.enqueue(&request, add) && !self.refused(request, add, |_| exists) {
             self.enqueue_all(Cause::List);
@@ -230,7 +244,7 @@ impl SourceSink {
 
     /// Whether it has events or requests that a list of its store would not repeat.
     pub(crate) fn has_unfinished(&self) -> bool {
-        !self.missed.lock().is_empty() || !self.mapped.as_deref().is_none_or(MappedEvents::is_idle)
+        self.missed() > 0 || !self.mapped.as_deref().is_none_or(MappedEvents::is_idle)
     }
 
     /// Handles another sink's unfinished events and missed requests, as far as this one's watch selects it. Other sinks may handle the rest.
@@ -239,10 +253,13 @@ impl SourceSink {
         for change in unfinished.unwrap_or_default() {
             self.shown(&change);
         }
-        let missed = std::mem::take(&mut *other.missed.lock());
-        other.settled.notify_waiters();
+        let Some(debts) = other.debts.get() else {
+            return;
+        };
+        let missed = std::mem::take(&mut *debts.missed.lock());
+        debts.settled.notify_waiters();
         if !missed.is_empty() {
-            self.missed.lock().inherit(missed);
+            self.debts().missed.lock().inherit(missed);
             self.wake();
         }
     }
@@ -254,19 +271,12 @@ impl SourceSink {
         }
     }
 
-    fn note_target(&self, cluster: &ClusterName) {
-        let mut targets = self.targets.lock();
-        if targets.len() < MAX_TARGETS && !targets.contains(cluster) {
-            targets.insert(cluster.clone());
-        }
-    }
-
     /// Keeps a request that was refused. `false`: it is not kept, as a rescan `repeats` it.
     fn refused(&self, request: Request, add: Add, repeats: impl Fn(&Request) -> bool) -> bool {
         if repeats(&request) {
             return false;
         }
-        self.missed.lock().add(request, add);
+        self.debts().missed.lock().add(request, add);
         self.wake();
         true
     }
@@ -274,21 +284,25 @@ impl SourceSink {
     /// Enqueues missed requests, until one is refused again. Returns whether none is missed any more.
     pub(crate) fn enqueue_missed(&self) -> bool {
         let enqueue = |request: &Request, add| self.queue.enqueue(request, add);
-        let all = self.missed.lock().enqueue(enqueue);
+        let Some(debts) = self.debts.get() else {
+            return true;
+        };
+        let all = debts.missed.lock().enqueue(enqueue);
         if all {
-            self.settled.notify_waiters();
+            debts.settled.notify_waiters();
         }
         all
     }
 
     /// Waits until no request is missed. A mapper that went on meanwhile could miss requests without bound.
     pub(super) async fn settled(&self) {
+        let debts = self.debts();
         loop {
-            let settled = self.settled.notified();
+            let settled = debts.settled.notified();
             tokio::pin!(settled);
             // Listens before it checks, so that a change in between is not missed.
             settled.as_mut().enable();
-            if self.missed.lock().is_empty() {
+            if debts.missed.lock().is_empty() {
                 return;
             }
             settled.await;

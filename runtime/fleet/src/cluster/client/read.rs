@@ -164,8 +164,7 @@ pub(super) fn covers(store: &StoreKey, namespace: Option<&str>, projection: Proj
 
 /// Whether a store watches a namespace (`None`: all namespaces) in at least this projection, whatever it selects there.
 pub(super) fn reaches(store: &StoreKey, namespace: Option<&str>, projection: Projection) -> bool {
-    let full_enough = store.projection == Projection::Full || projection == Projection::Metadata;
-    full_enough && (store.namespace.is_none() || store.namespace.as_deref() == namespace)
+    store.has(projection) && (store.namespace.is_none() || store.namespace.as_deref() == namespace)
 }
 
 /// Looks one object up in all stores of a kind.
@@ -194,9 +193,7 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 {
                     whole = Some(store);
                 }
-                let full_enough =
-                    store.key.projection == Projection::Full || projection == Projection::Metadata;
-                if full_enough
+                if store.key.has(projection)
                     && let Some(held) = held
                     && found.as_ref().is_none_or(|(_, version)| held.1 >= *version)
                 {

@@ -224,7 +224,7 @@ impl ActiveWatch {
         let waiting = subscriptions.iter().map(|subscription| {
             let sink = &subscription.sink;
             let unmapped = sink.mapped.as_deref().map_or(0, MappedEvents::len);
-            (unmapped, sink.missed.lock().len())
+            (unmapped, sink.missed())
         });
         waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
@@ -233,7 +233,7 @@ impl ActiveWatch {
     pub(super) fn cluster_arrived(&self, cluster: &ClusterName) {
         for subscription in self.subscriptions.lock().iter() {
             let sink = &subscription.sink;
-            if sink.targets.lock().contains(cluster) {
+            if sink.has_target(cluster) {
                 sink.enqueue_all(Cause::Cluster);
             }
         }

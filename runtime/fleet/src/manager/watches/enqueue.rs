@@ -33,7 +33,7 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
             links.clone().wake();
             tokio::select! {
                 // Also when the controller was replaced, maybe by one of another period.
-                () = sink.rescan.asked() => {
+                () = sink.debts().rescan.asked() => {
                     let now = links.resync();
                     if now != period {
                         (period, resync) = (now, next(now));
@@ -41,7 +41,7 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
                 }
                 () = until(resync) => {
                     resync = next(period);
-                    sink.rescan.ask(Cause::Resync);
+                    sink.debts().rescan.ask(Cause::Resync);
                 }
             }
             continue;
@@ -52,7 +52,7 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
                 tokio::select! {
                     () = mapped.room() => {}
                     // The mapper waits until its refused requests have been taken.
-                    () = sink.rescan.asked() => continue,
+                    () = sink.debts().rescan.asked() => continue,
                 }
             }
             Box::pin(enqueue_page(links, &sink)).await;
@@ -63,7 +63,8 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
 
 /// Enqueues some of the objects that are owed, until one is refused.
 async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
-    let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.rescan.next()) else {
+    let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.debts().rescan.next())
+    else {
         return;
     };
     let part = sink.part();
@@ -72,7 +73,7 @@ async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
         ..Query::default()
     };
     let page = user.store().page(&query, after.as_ref(), PAGE).await;
-    if sink.rescan.next() != Some((cause, after)) {
+    if sink.debts().rescan.next() != Some((cause, after)) {
         return; // something else was asked for meanwhile
     }
     for object in page.objects {
@@ -89,10 +90,10 @@ async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
         if !sink.handle(&change, Some(cause)) {
             return;
         }
-        sink.rescan.advance(key);
+        sink.debts().rescan.advance(key);
     }
     if !page.more {
-        sink.rescan.reach_end();
+        sink.debts().rescan.reach_end();
     }
 }
 

@@ -99,6 +99,7 @@ impl WatchPlan {
         let (key, (labels, fields)) = (&store.key, self.selectors());
         key.kind == self.watch.kind
             && key.projection == self.watch.projection
+            && key.excerpt.is_none()
             && (&key.label_selector, &key.field_selector) == (&labels, &fields)
             && self
                 .namespaces(cluster, &store.resource)

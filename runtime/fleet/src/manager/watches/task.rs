@@ -8,12 +8,9 @@ use super::stores::{may_widen, store_key, widen};
 use crate::cluster::{Backend, CrdArrival, IndexUse};
 use crate::kind::Resource;
 use crate::source::mapped::MappedEvents;
-use crate::source::rescan::Rescan;
 use crate::source::{ControllerQueue, Enqueue, SourceSink};
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tracing::Instrument;
 
 /// How long a watch that got no cache waits before it asks for one again.
@@ -80,7 +77,7 @@ impl Task {
             };
             if watch.take_replaced() {
                 Box::pin(self.declare_indexes(backend)).await;
-                watch.sinks().iter().for_each(|sink| sink.rescan.wake());
+                watch.sinks().iter().for_each(|sink| sink.look_again());
             }
             let progress: Vec<_> = watch.stores().iter().map(|s| s.progress()).collect();
             if progress.iter().any(|now| now.borrow().is_unserved()) {
@@ -195,10 +192,7 @@ impl Task {
             queue,
             origin: registration.origin(&plan.watch.kind),
             mapped: matches!(plan.watch.enqueue, Enqueue::Mapped(_)).then(Box::default),
-            rescan: Rescan::default(),
-            missed: Mutex::default(),
-            settled: Notify::new(),
-            targets: Mutex::default(),
+            debts: OnceLock::new(),
         }
     }
 

@@ -1,26 +1,28 @@
 //! The workspaces behind an endpoint, of the objects that it lists. Entry point: [`Members::read`].
 
 use super::Workspaces;
+use crate::cache::store::Excerpt;
 use crate::cluster::RefusedClaims;
 use crate::grant::BINDING_LABELS;
 use crate::hub::HubObject;
 use crate::pairs::Pairs;
 use crate::provider::readiness::{Condition, is_true};
-use crate::workspace;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Most labels of a workspace.
 const MOST_LABELS: usize = 100;
-const PATH: &str = "kcp.io/path";
+/// The property of a workspace's path.
+pub(super) const PATH: &str = "path";
+const PATH_ANNOTATION: &str = "kcp.io/path";
 /// A part of the labels that kcp puts on bindings for itself.
 const INTERNAL: &str = "internal.apis.kcp.io/";
 
 /// A workspace behind an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Member {
-    pub(super) path: Option<String>,
     /// Whether it is to be engaged. A workspace that is engaged stays so.
     pub(super) is_ready: bool,
     pub(super) labels: Pairs,
@@ -54,7 +56,32 @@ struct One {
     refused_claims: RefusedClaims,
 }
 
-#[derive(Deserialize)]
+/// What is kept of a binding: an endpoint has one for each of thousands of workspaces, and the rest of its text takes more than all else
+/// that is kept of a workspace.
+pub(super) const BINDING: Excerpt = Excerpt::new("binding", |text| {
+    let mut kept: Kept = serde_json::from_slice(text).ok()?;
+    if let Some(conditions) = &mut kept.binding.status.conditions {
+        conditions.retain(|condition| condition.name == READY);
+    }
+    serde_json::to_vec(&kept).ok()
+});
+const READY: &str = "Ready";
+
+/// Shared by the workspaces that refuse nothing: nearly all.
+static NONE_REFUSED: LazyLock<Arc<RefusedClaims>> = LazyLock::new(Arc::default);
+
+/// The part of a binding's text that is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
+    api_version: String,
+    kind: String,
+    metadata: Json,
+    #[serde(flatten)]
+    binding: Binding,
+}
+
+#[derive(Serialize, Deserialize)]
 struct Binding {
     #[serde(default)]
     spec: BindingSpec,
@@ -62,30 +89,30 @@ struct Binding {
     status: BindingStatus,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BindingSpec {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     permission_claims: Option<Vec<Claim>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BindingStatus {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     conditions: Option<Vec<Condition>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     export_permission_claims: Option<Vec<Claim>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Claim {
     #[serde(default)]
     group: String,
     #[serde(default)]
     resource: String,
     /// Of the binding's own claims alone.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     state: String,
 }
 
@@ -100,11 +127,9 @@ impl Members {
     pub(super) fn read(&mut self, workspaces: &Workspaces, objects: Vec<HubObject>) {
         let mut by_workspace: BTreeMap<Arc<str>, Vec<HubObject>> = BTreeMap::new();
         for object in objects {
-            let key = object.key();
-            let namespace = key.namespace.as_deref().unwrap_or_default();
-            if let Some((workspace, _)) = workspace::split(namespace) {
+            if let Some(workspace) = object.workspace() {
                 by_workspace
-                    .entry(workspace.into())
+                    .entry(workspace.clone())
                     .or_default()
                     .push(object);
             }
@@ -138,7 +163,7 @@ fn member(workspaces: &Workspaces, workspace: &str, objects: &[HubObject]) -> Me
         labels.pop_last();
     }
     let mut properties = BTreeMap::from([("logicalCluster".to_owned(), workspace.to_owned())]);
-    properties.extend(path.clone().map(|path| ("path".to_owned(), path)));
+    properties.extend(path.map(|path| (PATH.to_owned(), path)));
     if workspaces.are_bound() {
         let bindings: Vec<Arc<str>> = objects.iter().map(|object| object.key().name).collect();
         properties.insert("binding".to_owned(), bindings.join(","));
@@ -148,17 +173,19 @@ fn member(workspaces: &Workspaces, workspace: &str, objects: &[HubObject]) -> Me
     let first = refused.next().unwrap_or_default();
     let refused = refused.fold(first, |these, those| &these & &those);
     Member {
-        path,
         is_ready: all.iter().any(|one| one.is_ready),
         labels: labels.into(),
         properties: properties.into(),
-        refused_claims: refused.into(),
+        refused_claims: match refused.is_empty() {
+            true => NONE_REFUSED.clone(),
+            false => refused.into(),
+        },
     }
 }
 
 impl One {
     fn of(workspaces: &Workspaces, object: &HubObject) -> Self {
-        let path = object.annotations().remove(PATH);
+        let path = object.annotations().remove(PATH_ANNOTATION);
         if !workspaces.are_bound() {
             return Self {
                 path,
@@ -177,7 +204,7 @@ impl One {
         };
         // What cannot be read is not ready.
         if let Ok(binding) = object.parse::<Binding>() {
-            one.is_ready = is_true(&binding.status.conditions.unwrap_or_default(), "Ready");
+            one.is_ready = is_true(&binding.status.conditions.unwrap_or_default(), READY);
             let accepted = binding.spec.permission_claims.unwrap_or_default();
             let is_accepted = |claim: &Claim| {
                 let same = |own: &Claim| {
