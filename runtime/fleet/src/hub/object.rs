@@ -32,7 +32,7 @@ struct Annotations {
 }
 
 impl HubObject {
-    pub(super) fn new(object: Object) -> Self {
+    pub(crate) fn new(object: Object) -> Self {
         Self(object)
     }
 

@@ -227,3 +227,41 @@ impl Workspaces {
         matches!(self, Self::EndpointSlice(_) | Self::Export { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_excerpt_of_a_binding_says_of_its_workspace_what_the_whole_says() {
+        let claim = |resource: &str| json!({"group": "", "resource": resource, "state": "Accepted", "selector": {"matchAll": true}});
+        let condition =
+            |kind: &str| json!({"type": kind, "status": "True", "message": "x".repeat(500)});
+        let whole = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding",
+            "metadata": {"name": "widgets", "resourceVersion": "1", "labels": {"team": "a"},
+                "annotations": {"kcp.io/cluster": "abc", "kcp.io/path": "root:a"}},
+            "spec": {"reference": {"export": {"path": "root", "name": "widgets"}}, "permissionClaims": [claim("secrets")]},
+            "status": {
+                "boundResources": [{"resource": "widgets", "schema": {"name": "x".repeat(500)}}],
+                "conditions": [condition("InitialBindingCompleted"), condition("Ready")],
+                "exportPermissionClaims": [claim("secrets"), claim("configmaps")],
+            },
+        });
+        let text = serde_json::to_vec(&whole).unwrap();
+        let short = BINDING.shortened(&text).unwrap();
+        assert!(short.len() * 3 < text.len(), "{} bytes", short.len());
+        let of = |text: Vec<u8>| {
+            let object = crate::json::Object::parse(text.into()).unwrap();
+            let workspaces = Workspaces::EndpointSlice("widgets".to_owned());
+            member(&workspaces, "abc", &[HubObject::new(object)])
+        };
+        let member = of(text);
+        assert!(
+            member.is_ready && member.refused_claims.len() == 1,
+            "{member:?}"
+        );
+        assert_eq!(of(short), member);
+    }
+}
