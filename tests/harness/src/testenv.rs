@@ -15,6 +15,7 @@ mod binaries;
 pub mod cosign;
 pub mod crds;
 mod etcd;
+mod helm;
 pub mod kcp;
 pub mod kind;
 mod kubelet;
@@ -36,6 +37,7 @@ use tempfile::TempDir;
 
 pub use binaries::Binaries;
 pub use etcd::Snapshot;
+pub use helm::helm;
 pub use kcp::Kcp;
 pub use kubelet::Kubelet;
 pub use mongodb::MongoOperator;

@@ -100,6 +100,10 @@ mod rollback;
 mod run;
 #[path = "program/running.rs"]
 mod running;
+#[path = "program/chart.rs"]
+mod chart;
+#[path = "program/pod.rs"]
+mod pod;
 #[path = "program/shells.rs"]
 mod shells;
 #[path = "program/website.rs"]

@@ -40,7 +40,8 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         let name = args.name.as_deref().unwrap_or("windlass-hub");
         return print(&manifests(&needed, name, args.bind.as_ref()), format);
     }
-    if !configuration.has(Kind::Reconciler) {
+    // In the local cluster the manager has needs of its own.
+    if !configuration.has(Kind::Reconciler) && !args.local {
         bail!("there is no Reconciler: roles are made of what reconcilers are granted");
     }
     let work = work(&configuration, engine).await?;

@@ -1,0 +1,397 @@
+//! The chart: installed, upgraded and uninstalled on a real server, and its pods as they would run.
+
+use crate::hub::{Hub, SOON, hello, object, tenant};
+use crate::objects::ConfigMaps;
+use crate::pod::{Node, Pod, printed};
+use crate::running::Http;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
+use windlass_harness::testenv::{self, helm};
+
+const NAMESPACE: &str = "windlass";
+
+fn charts() -> PathBuf {
+    windlass_harness::repository().join("charts")
+}
+
+/// Runs helm without a cluster.
+async fn rendered(args: &[&str]) -> Result<String> {
+    printed(&helm()?, &PathBuf::from("/dev/null"), args).await
+}
+
+/// The documents of a text.
+fn documents(text: &str) -> Result<Vec<Json>> {
+    let says_something = |one: &&str| {
+        let mut lines = one.lines().map(str::trim);
+        lines.any(|line| !line.is_empty() && !line.starts_with('#') && line != "---")
+    };
+    let all = text.split("\n---").filter(says_something);
+    let all = all.map(|one| serde_saphyr::from_str(one.trim_start_matches("---")));
+    Ok(all.collect::<Result<_, _>>()?)
+}
+
+#[tokio::test]
+async fn what_the_chart_has_from_elsewhere_is_what_is_there() -> Result<()> {
+    if !testenv::enabled("the chart's files") {
+        return Ok(());
+    }
+    let charts = charts();
+    let path = charts.join("windlass").display().to_string();
+    let file = |name: &str| fs::read_to_string(charts.join("windlass/files").join(name));
+    let alerts = windlass_harness::repository().join("monitoring/alerts.yaml");
+    let again = "run charts/generate";
+    ensure!(
+        file("alerts.yaml")? == fs::read_to_string(alerts)?,
+        "{again}"
+    );
+    let print = |args: &'static [&'static str]| async move {
+        let printed = Program::run(&self::charts(), args, SOON).await?;
+        anyhow::Ok(printed.expect_code(0)?.stdout)
+    };
+    ensure!(file("crds.yaml")? == print(&["crds"]).await?, "{again}");
+    ensure!(
+        file("callers.yaml")? == print(&["rbac", "--callers"]).await?,
+        "{again}"
+    );
+    let people = print(&["rbac", "--from-cluster"]).await?;
+    ensure!(
+        people.starts_with(file("teams.yaml")?.trim_end()),
+        "{again}"
+    );
+    let plain = rendered(&["template", "windlass", &path, "--namespace", NAMESPACE]).await?;
+    let kept = fs::read_to_string(charts.join("windlass.yaml"))?;
+    ensure!(kept.ends_with(&plain), "{again}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<()> {
+    if !testenv::enabled("values of the chart") {
+        return Ok(());
+    }
+    let path = charts().join("windlass").display().to_string();
+    rendered(&["lint", "--strict", &path]).await?;
+    let all = "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.metrics[0].namespaceSelector=null";
+    let text = rendered(&["template", "x", &path, "--set", all]).await?;
+    let kinds = documents(&text)?;
+    let kinds: BTreeSet<&str> = kinds
+        .iter()
+        .filter_map(|one| one["kind"].as_str())
+        .collect();
+    for kind in [
+        "ServiceMonitor",
+        "PrometheusRule",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+    ] {
+        ensure!(kinds.contains(kind), "{kinds:?}");
+    }
+    let rules = documents(&text)?
+        .into_iter()
+        .find(|one| one["kind"] == "PrometheusRule");
+    let groups = rules.context("rules")?["spec"]["groups"].clone();
+    ensure!(
+        groups.as_array().is_some_and(|groups| groups.len() > 1),
+        "{groups}"
+    );
+    for wrong in [
+        "replicas=many",
+        "image.digest=abc",
+        "ports.api=0",
+        "no=such",
+        "documents[0].kind=Pod",
+    ] {
+        let refused = rendered(&["template", "x", &path, "--set", wrong]).await;
+        ensure!(refused.is_err(), "{wrong} is refused");
+    }
+    Ok(())
+}
+
+/// Each right in rules by itself: scope, group, resource, name and verb.
+fn rights<'a>(scope: &str, roles: impl IntoIterator<Item = &'a Json>) -> BTreeSet<[String; 5]> {
+    let of = |value: &Json| -> Vec<String> {
+        let all = value.as_array().cloned().unwrap_or_default();
+        all.iter()
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect()
+    };
+    let mut rights = BTreeSet::new();
+    let rules = roles
+        .into_iter()
+        .flat_map(|role| role["rules"].as_array().into_iter().flatten());
+    for rule in rules {
+        let mut names = of(&rule["resourceNames"]);
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        for group in of(&rule["apiGroups"]) {
+            for resource in of(&rule["resources"]) {
+                for name in &names {
+                    for verb in of(&rule["verbs"]) {
+                        let right = [scope, &group, &resource, name, &verb];
+                        rights.insert(right.map(str::to_owned));
+                    }
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// Without the rights that wider ones include.
+fn widest(rights: BTreeSet<[String; 5]>) -> BTreeSet<[String; 5]> {
+    let includes = |wide: &[String; 5], one: &[String; 5]| {
+        let scope = wide[0] == "cluster" || wide[0] == one[0];
+        let name = wide[3].is_empty() || wide[3] == one[3];
+        wide != one
+            && scope
+            && name
+            && [wide[1..3].to_vec(), vec![wide[4].clone()]]
+                == [one[1..3].to_vec(), vec![one[4].clone()]]
+    };
+    let kept = rights
+        .iter()
+        .filter(|one| !rights.iter().any(|wide| includes(wide, one)));
+    kept.cloned().collect()
+}
+
+#[tokio::test]
+async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<()> {
+    if !testenv::enabled("the roles of the chart") {
+        return Ok(());
+    }
+    let path = charts().join("windlass").display().to_string();
+    for from_cluster in [true, false] {
+        let value = format!("fromCluster={from_cluster}");
+        let text = rendered(&[
+            "template",
+            "windlass",
+            &path,
+            "-n",
+            NAMESPACE,
+            "--set",
+            &value,
+            "--set",
+            &format!("rbac.readSecrets={from_cluster}"),
+        ])
+        .await?;
+        let all = documents(&text)?;
+        let own = |kind: &'static str| {
+            let all = all.iter();
+            all.filter(move |one| one["kind"] == kind && one["metadata"]["name"] == "windlass")
+        };
+        let mut has = rights("cluster", own("ClusterRole"));
+        has.extend(rights("own", own("Role")));
+
+        let folder = tempfile::tempdir()?;
+        let config = all
+            .iter()
+            .find(|one| one["kind"] == "ConfigMap")
+            .context("the config")?;
+        let config = config["data"]["windlass.yaml"].as_str().context("a file")?;
+        fs::write(folder.path().join("windlass.yaml"), config)?;
+        let bind = format!("serviceaccount:{NAMESPACE}/windlass");
+        let local = ["rbac", "-f", "windlass.yaml", "--local", "--bind", &bind];
+        let local = Program::run(folder.path(), local, SOON)
+            .await?
+            .expect_code(0)?;
+        let mut printed = documents(&local.stdout)?;
+        if from_cluster {
+            let rest = Program::run(folder.path(), ["rbac", "--from-cluster"], SOON).await?;
+            let rest = documents(&rest.expect_code(0)?.stdout)?;
+            let of_process = |one: &Json| {
+                let name = one["metadata"]["name"].as_str().unwrap_or_default();
+                name.starts_with("windlass-from-cluster")
+            };
+            printed.extend(rest.into_iter().filter(of_process));
+        }
+        let of = |kind: &'static str| printed.iter().filter(move |one| one["kind"] == kind);
+        let mut needs = rights("cluster", of("ClusterRole"));
+        needs.extend(rights("own", of("Role")));
+        assert_eq!(widest(has), widest(needs), "fromCluster: {from_cluster}");
+    }
+    Ok(())
+}
+
+/// Three ports that nobody listens at.
+fn free_ports() -> Result<[u16; 3]> {
+    let listeners: [TcpListener; 3] = [(); 3]
+        .map(|()| TcpListener::bind("127.0.0.1:0"))
+        .map(Result::unwrap);
+    Ok(listeners.map(|listener| listener.local_addr().map_or(0, |address| address.port())))
+}
+
+#[tokio::test]
+async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
+    if !testenv::enabled("pods of the chart") || !Pod::is_possible().await? {
+        return Ok(());
+    }
+    let hub = Hub::start(&["alpha"], &["team-a"]).await?;
+    let server = hub.environment.server("hub");
+    let kubeconfig = hub.project.path().join("hub.kubeconfig");
+    let (helm, kubectl) = (helm()?, hub.environment.binaries().kubectl());
+    let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": restricted}}))
+        .await?;
+
+    let guests = hub.project.path().join("guests");
+    fs::create_dir(&guests)?;
+    fs::copy(guest("hello"), guests.join("hello.wasm"))?;
+    let ports = free_ports()?;
+    let values = json!({
+        "ports": {"api": ports[0], "probes": ports[1], "metrics": ports[2]},
+        "manager": {"guests": {"hello": {"path": "/guests/hello.wasm"}}},
+        "extraVolumes": [{"name": "guests", "hostPath": {"path": guests}}],
+        "extraVolumeMounts": [{"name": "guests", "mountPath": "/guests", "readOnly": true}],
+    });
+    hub.project.write("values.json", values.to_string())?;
+    let values = hub.project.path().join("values.json").display().to_string();
+    let chart = charts().join("windlass").display().to_string();
+    let release = [
+        "windlass",
+        &chart,
+        "--namespace",
+        NAMESPACE,
+        "--values",
+        &values,
+    ];
+    printed(&helm, &kubeconfig, &[&["install"], &release[..]].concat()).await?;
+
+    let get = |kind: &'static str| {
+        let (kubectl, kubeconfig) = (kubectl.clone(), kubeconfig.clone());
+        async move {
+            let args = ["get", kind, "windlass", "-n", NAMESPACE, "-o", "json"];
+            anyhow::Ok(serde_json::from_str::<Json>(
+                &printed(&kubectl, &kubeconfig, &args).await?,
+            )?)
+        }
+    };
+    let deployment = get("deployment").await?;
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    let template = deployment["spec"]["template"].clone();
+
+    // Without the test's folder of guests it is a pod that the profile `restricted` admits.
+    let plain = rendered(&["template", "windlass", &chart, "--namespace", NAMESPACE]).await?;
+    let plain = documents(&plain)?
+        .into_iter()
+        .find(|one| one["kind"] == "Deployment");
+    let mut pod = plain.context("a deployment")?["spec"]["template"].clone();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = "one".into();
+    hub.project.write("pod.json", pod.to_string())?;
+    let file = hub.project.path().join("pod.json").display().to_string();
+    let admitted = ["create", "--dry-run=server", "-n", NAMESPACE, "-f", &file];
+    printed(&kubectl, &kubeconfig, &admitted).await?;
+
+    // Teams, and the cluster of the fleet, as objects.
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": NAMESPACE, "name": "alpha"},
+        "stringData": {"kubeconfig": hub.environment.server("alpha").kubeconfig()},
+    });
+    hub.create(secret).await?;
+    let secret = json!({"namespace": NAMESPACE, "name": "alpha"});
+    let from = json!({"kubeconfigSecret": secret, "allowServers": ["127.0.0.0/8"]});
+    let provider = object("Provider", "alpha", from);
+    hub.create(provider.clone()).await?;
+    hub.create(tenant("a", "team-a", json!({"names": ["*"]})))
+        .await?;
+    let mut greeter = hello("team-a/hello");
+    greeter["spec"]["config"] = json!({"greeting": "hello"});
+    hub.create(greeter.clone()).await?;
+
+    let token = ["create", "token", "windlass", "-n", NAMESPACE];
+    let token = printed(&kubectl, &kubeconfig, &token).await?;
+    let config = get("configmap").await?["data"].clone();
+    let node = |config| Node {
+        server,
+        namespace: NAMESPACE,
+        token: token.trim(),
+        config,
+    };
+    let first = Pod::start("windlass-1", &template, &node(&config))?;
+    hub.expect(&greeter, "Ready True Reconciling").await?;
+    hub.expect(&provider, "Ready True Listed").await?;
+    let holder = eventually(SOON, "a leader", || async {
+        let lease = get("lease").await?;
+        Ok(Seen::of(
+            lease["spec"]["holderIdentity"].clone(),
+            Json::is_string,
+        ))
+    })
+    .await?;
+    assert!(holder.to_string().contains("windlass-1"), "{holder}");
+    let probes = Http {
+        address: format!("127.0.0.1:{}", ports[1]),
+    };
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(probes.get(path).await?.0, 200, "{path}");
+    }
+    let api = Http {
+        address: format!("127.0.0.1:{}", ports[0]),
+    };
+    assert_eq!(
+        api.get("/api/v1/clusters").await?.0,
+        401,
+        "it wants a token"
+    );
+    let metrics = Http {
+        address: format!("127.0.0.1:{}", ports[2]),
+    };
+    assert!(
+        metrics
+            .get("/metrics")
+            .await?
+            .1
+            .contains("windlass_clusters")
+    );
+
+    // The second one is on the same machine here, so its ports are others.
+    let others = free_ports()?;
+    let mut text = config.to_string();
+    for (port, other) in ports.iter().zip(others) {
+        text = text.replace(&format!(":{port}"), &format!(":{other}"));
+    }
+    let config = serde_json::from_str(&text)?;
+    let second = Pod::start("windlass-2", &template, &node(&config))?;
+    let probes = Http {
+        address: format!("127.0.0.1:{}", others[1]),
+    };
+    eventually(SOON, "the second pod to be ready", || async {
+        Ok(Seen::of(
+            probes.get("/readyz").await.map_or(0, |(status, _)| status),
+            |status| *status == 200,
+        ))
+    })
+    .await?;
+    let maps = ConfigMaps::of(hub.environment.server("alpha").client().await?);
+    maps.ask("a", "world").await?;
+    maps.expect_value("a-greeting", "greeting", Some("hello, world, from alpha"))
+        .await?;
+    first.program.signal("KILL")?;
+    maps.ask("b", "you").await?;
+    maps.expect_value("b-greeting", "greeting", Some("hello, you, from alpha"))
+        .await?;
+
+    // An upgrade changes the pods, and what teams have stays when the chart goes.
+    let three = [&["upgrade"], &release[..], &["--set", "replicas=3"]].concat();
+    printed(&helm, &kubeconfig, &three).await?;
+    assert_eq!(get("deployment").await?["spec"]["replicas"], 3);
+    second.stop().await?;
+    printed(
+        &helm,
+        &kubeconfig,
+        &["uninstall", "windlass", "--namespace", NAMESPACE],
+    )
+    .await?;
+    ensure!(get("deployment").await.is_err(), "it is gone");
+    hub.status(&greeter).await?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! A pod of the chart, started on this machine as its kubelet would: its arguments, variables, volumes and user, in a root that it
+//! cannot write. Entry point: [`Pod::start`].
+
+use crate::hub::SOON;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tokio::process::Command;
+use windlass_harness::program::{Program, binary};
+use windlass_harness::testenv::Server;
+
+/// Makes a root of the system's libraries, the program and the volumes, and runs the program there as the pod's user.
+const CONTAINER: &str = r#"
+set -euo pipefail
+root=$1 program=$2 user=$3 volumes=$4
+shift 4
+mount -t tmpfs -o mode=755 tmpfs "$root"
+for folder in usr lib lib64; do
+  if [[ -L /$folder ]]; then
+    cp -P "/$folder" "$root/$folder"
+  elif [[ -d /$folder ]]; then
+    mkdir "$root/$folder"
+    mount --rbind "/$folder" "$root/$folder"
+  fi
+done
+mkdir "$root/proc" "$root/dev"
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
+touch "$root/windlass"
+mount --bind "$program" "$root/windlass"
+while read -r kind path source; do
+  mkdir -p "$root$path"
+  case $kind in
+    empty) mount -t tmpfs -o "mode=770,gid=${user#*:}" tmpfs "$root$path" ;;
+    folder) mount --bind "$source" "$root$path" && mount -o remount,bind,ro "$root$path" ;;
+  esac
+done <"$volumes"
+mount -o remount,ro "$root"
+exec chroot --userspec="$user" --groups= "$root" /windlass "$@"
+"#;
+
+/// Where kubelets put the service account.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Where a pod runs, beside what its template says.
+pub(crate) struct Node<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) namespace: &'a str,
+    /// The token of its service account.
+    pub(crate) token: &'a str,
+    /// The files of its ConfigMap.
+    pub(crate) config: &'a Json,
+}
+
+/// A pod that runs. It is killed when this is dropped.
+pub(crate) struct Pod {
+    pub(crate) program: Program,
+    _folder: tempfile::TempDir,
+}
+
+impl Pod {
+    /// Whether this user may make roots and change users.
+    pub(crate) async fn is_possible() -> Result<bool> {
+        let mut id = Command::new("id");
+        let output = id.arg("-u").output().await?;
+        let is_root = output.stdout == b"0\n";
+        if !is_root {
+            println!("NOT RUN: pods of the chart need a user who may mount and change users");
+        }
+        Ok(is_root)
+    }
+
+    /// Starts the pod `name` of a template.
+    pub(crate) fn start(name: &str, template: &Json, node: &Node<'_>) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let made = |name: &str| -> Result<PathBuf> {
+            let path = folder.path().join(name);
+            fs::create_dir(&path)?;
+            Ok(path)
+        };
+        let (root, config, account) = (made("root")?, made("config")?, made("account")?);
+        for (file, text) in node.config.as_object().context("files")? {
+            fs::write(config.join(file), text.as_str().unwrap_or_default())?;
+        }
+        fs::write(account.join("token"), node.token)?;
+        fs::write(account.join("ca.crt"), node.server.ca_pem())?;
+        fs::write(account.join("namespace"), node.namespace)?;
+
+        let spec = &template["spec"];
+        let container = &spec["containers"][0];
+        let mut volumes = format!("folder {ACCOUNT} {}\n", account.display());
+        for mount in list(&container["volumeMounts"]) {
+            let path = text(&mount["mountPath"]);
+            let volume = list(&spec["volumes"]).find(|of| of["name"] == mount["name"]);
+            let volume = volume.context("the volume of a mount")?;
+            volumes += &match (&volume["configMap"], &volume["hostPath"]["path"]) {
+                (Json::Object(_), _) => format!("folder {path} {}\n", config.display()),
+                (_, Json::String(source)) => format!("folder {path} {source}\n"),
+                _ => {
+                    ensure!(volume["emptyDir"].is_object(), "a volume: {volume}");
+                    format!("empty {path} -\n")
+                }
+            };
+        }
+        let list_of_volumes = folder.path().join("volumes");
+        fs::write(&list_of_volumes, volumes)?;
+
+        let security = &spec["securityContext"];
+        ensure!(container["securityContext"]["readOnlyRootFilesystem"] == true);
+        let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "bash", "-c", CONTAINER, "container"])
+            .args([&root, &binary()?])
+            .arg(user)
+            .arg(&list_of_volumes)
+            .args(list(&container["args"]).map(text))
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+            .env("KUBERNETES_SERVICE_PORT", port(node.server.url())?);
+        for variable in list(&container["env"]) {
+            let value = match text(&variable["valueFrom"]["fieldRef"]["fieldPath"]) {
+                "metadata.name" => name,
+                "" => text(&variable["value"]),
+                other => anyhow::bail!("the field {other} of a pod"),
+            };
+            command.env(text(&variable["name"]), value);
+        }
+        Ok(Self {
+            program: Program::spawn(command)?,
+            _folder: folder,
+        })
+    }
+
+    /// Ends it as a kubelet does.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.program.signal("TERM")?;
+        self.program.wait(SOON).await?.expect_code(0)?;
+        Ok(())
+    }
+}
+
+fn port(url: String) -> Result<String> {
+    let (_, port) = url.rsplit_once(':').context("a port")?;
+    Ok(port.to_owned())
+}
+
+fn list(value: &Json) -> impl Iterator<Item = &Json> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Json) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Runs a program of the tests to its end, and returns what it prints.
+pub(crate) async fn printed(program: &Path, kubeconfig: &Path, args: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command.env("KUBECONFIG", kubeconfig).args(args);
+    let output = command.output().await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{} {args:?}: {said}",
+        program.display()
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
