@@ -104,6 +104,8 @@ mod running;
 mod chart;
 #[path = "program/pod.rs"]
 mod pod;
+#[path = "program/scraped.rs"]
+mod scraped;
 #[path = "program/shells.rs"]
 mod shells;
 #[path = "program/website.rs"]
