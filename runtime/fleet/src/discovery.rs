@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
+/// How much a served kind must be like another one to be proposed in its place; 1 is the same.
+const LIKE: f64 = 0.85;
+
 /// Least time between two refreshes because of unknown kinds.
 pub(crate) const REFRESH_EVERY: Duration = Duration::from_secs(30);
 /// Least time between two refreshes because of a change.
@@ -94,7 +97,7 @@ impl Discovery {
             _ => self.refresh(connection, &mut refreshed).await?,
         }
         drop(refreshed);
-        self.get(kind).ok_or_else(|| unknown(connection, kind))
+        self.get(kind).ok_or_else(|| self.unknown(connection, kind))
     }
 
     /// Loads everything again after a sign of a change. A failure shows when a kind is resolved.
@@ -152,7 +155,37 @@ impl Discovery {
             loaded => loaded?,
         }
         self.known.store(Arc::new(Some(known)));
-        self.get(kind).ok_or_else(|| unknown(connection, kind))
+        self.get(kind).ok_or_else(|| self.unknown(connection, kind))
+    }
+
+    fn unknown(&self, connection: &Connection, kind: &GroupVersionKind) -> ApiError {
+        let server = connection.server();
+        let remedy = match self.most_like(kind) {
+            Some(like) => format!("did you mean {like}? Else install its CRD"),
+            None => "install its CRD, or check group, version and kind".to_owned(),
+        };
+        let message = format!("{server} does not serve {kind}: {remedy}");
+        ApiError::host(ApiCode::UnknownKind, message)
+    }
+
+    /// The served kind that is most like one that is not served, if any is like it.
+    fn most_like(&self, kind: &GroupVersionKind) -> Option<GroupVersionKind> {
+        let known = self.known.load();
+        let all = (**known).as_ref()?.by_kind.keys();
+        let likeness = |of: &GroupVersionKind| {
+            let of_name = strsim::jaro_winkler(&of.kind, &kind.kind);
+            let of_group = strsim::jaro_winkler(&of.group, &kind.group);
+            // Many groups are alike, so the name counts for more.
+            (of_name * 3.0 + of_group) / 4.0
+        };
+        let likely = all.map(|of| (likeness(of), of));
+        let likely = likely.filter(|(likeness, _)| *likeness >= LIKE);
+        // Of equal ones the same each time.
+        let most = likely.max_by(|(a, one), (b, other)| {
+            a.total_cmp(b)
+                .then_with(|| other.to_string().cmp(&one.to_string()))
+        });
+        most.map(|(_, of)| of.clone())
     }
 
     /// Removes a kind that the server no longer serves.
@@ -220,14 +253,6 @@ impl Known {
             .or_insert_with(|| resource.clone());
         self.by_kind.entry(kind).or_insert(resource);
     }
-}
-
-fn unknown(connection: &Connection, kind: &GroupVersionKind) -> ApiError {
-    let server = connection.server();
-    let message = format!(
-        "{server} does not serve {kind}: install its CRD, or check group, version and kind"
-    );
-    ApiError::host(ApiCode::UnknownKind, message)
 }
 
 fn interrupted(connection: &Connection) -> ApiError {
@@ -449,6 +474,40 @@ struct ResponseKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_taken_for_the_one_that_is_most_like_it() {
+        let kind = GroupVersionKind::new;
+        let mut known = Known::default();
+        for served in [
+            kind("apps", "v1", "Deployment"),
+            kind("example.com", "v1", "Website"),
+            kind("", "v1", "ConfigMap"),
+        ] {
+            let resource = Arc::new(Resource {
+                plural: "of-no-interest".into(),
+                namespaced: true,
+                kind: served.clone(),
+            });
+            known.by_kind.insert(served, resource);
+        }
+        let discovery = Discovery::new();
+        discovery.known.store(Arc::new(Some(known)));
+        let like = |asked: GroupVersionKind| discovery.most_like(&asked);
+        assert_eq!(
+            like(kind("example.com", "v1", "Webiste")),
+            Some(kind("example.com", "v1", "Website"))
+        );
+        assert_eq!(
+            like(kind("example.com", "v2", "Website")),
+            Some(kind("example.com", "v1", "Website"))
+        );
+        assert_eq!(
+            like(kind("", "v1", "Configmap")),
+            Some(kind("", "v1", "ConfigMap"))
+        );
+        assert_eq!(like(kind("", "v1", "Goose")), None);
+    }
 
     #[test]
     fn aggregated_answers_are_parsed() {

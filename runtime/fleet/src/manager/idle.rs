@@ -20,6 +20,8 @@ pub struct Idle {
     pub failing: Vec<KeyStatus>,
     /// Keys that failed for good.
     pub terminal: Vec<KeyStatus>,
+    /// Why kinds that controllers watch are watched in no cluster: nothing is left to do, as nothing is seen.
+    pub unwatched: Vec<String>,
 }
 
 /// Checks everything in the order in which work flows, and then the queue once more: events that a cache received meanwhile are there.
@@ -47,7 +49,16 @@ pub(super) async fn idle(core: &Core) -> Idle {
     let terminal = keys("terminal");
     let mut failing = keys("failing");
     failing.retain(|key| !matches!(key.queued.state, KeyState::Terminal(_)));
+    let controllers = core.registrations.all().into_iter();
+    let unwatched = controllers.flat_map(|registration| {
+        let name = registration.controller().name().to_string();
+        let kinds = core.watches.running().unwatched(registration.id);
+        kinds
+            .into_iter()
+            .map(move |problem| format!("reconciler {name} watches nothing in {problem}"))
+    });
     Idle {
+        unwatched: unwatched.take(MAX_LISTED).collect(),
         idle: busy.is_empty(),
         busy,
         failing,

@@ -22,7 +22,7 @@ const STEADY: u32 = 3;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
-    /// Whether the manager was idle in time, no key has failed, and every document is in effect.
+    /// Whether the manager was idle in time, no key has failed, every document is in effect, and every kind is watched somewhere.
     pub(crate) done: bool,
     /// How long the run took.
     pub(crate) seconds: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) failing: Vec<KeyView>,
     /// What was left to do when the time was up.
     pub(crate) busy: Vec<String>,
-    /// Why the documents are not fully in effect.
+    /// Why the documents are not fully in effect, and which kinds are watched in no cluster.
     pub(crate) problems: Vec<String>,
 }
 
@@ -81,6 +81,8 @@ struct Snapshot {
     /// Why the manager is not idle, for people.
     busy: Vec<String>,
     failing: Vec<KeyView>,
+    /// Kinds that are watched nowhere.
+    unwatched: Vec<String>,
 }
 
 async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
@@ -119,7 +121,11 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
         .chain(idle.terminal)
         .map(state::key_view)
         .collect();
-    Snapshot { busy, failing }
+    Snapshot {
+        busy,
+        failing,
+        unwatched: idle.unwatched,
+    }
 }
 
 fn report(
@@ -143,8 +149,12 @@ fn report(
         }
     });
     let clusters = clusters.collect();
-    let Snapshot { busy, failing } = snapshot;
-    let problems = app.all_problems();
+    let Snapshot {
+        busy,
+        failing,
+        unwatched,
+    } = snapshot;
+    let problems = [app.all_problems(), unwatched].concat();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
     Report {
         done,

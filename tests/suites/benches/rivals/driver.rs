@@ -20,7 +20,7 @@ use windlass_harness::eventually::{Seen, eventually};
 const FILLER: usize = 1_800;
 /// Objects that are made or deleted at once.
 const AT_ONCE: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How long the last echoes of a load may take.
 const LAST: Duration = Duration::from_secs(5);
 

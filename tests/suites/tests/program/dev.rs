@@ -24,6 +24,43 @@ async fn until_idle(project: &Project, more: &[&str]) -> Result<Finished> {
 }
 
 #[tokio::test]
+async fn a_kind_that_no_cluster_has_is_no_success() -> Result<()> {
+    let project = Project::new()?;
+    let file = guest("test-describe");
+    project.write(
+        "windlass.yaml",
+        format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: shepherd}}\nspec:\n  guest: {{path: {file:?}}}\n  \
+             config: {{way: watch-geese}}\n  \
+             rules: [{{apiGroups: [example.dev], resources: [geese], verbs: [list, watch], namespaces: [\"*\"]}}]\n"
+        ),
+    )?;
+    let definition = |kind: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: geese.example.dev}}\nspec:\n  \
+             group: example.dev\n  scope: Namespaced\n  names: {{kind: {kind}, plural: geese}}\n  versions:\n    \
+             - {{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}\n"
+        )
+    };
+    let args = ["dev", "--admin", "127.0.0.1:0", "--exit-when-idle"];
+    project.write("seed/eu/geese.yaml", definition("Gooose"))?;
+    project.write("seed/us/none.yaml", "")?;
+    let failed = Program::run(project.path(), args, SOON).await?;
+    let said = failed.expect_code(1)?.stdout;
+    for part in [
+        "reconciler shepherd watches nothing",
+        "did you mean example.dev/v1/Gooose?",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    // One cluster that has it is enough.
+    project.write("seed/eu/geese.yaml", definition("Goose"))?;
+    let done = Program::run(project.path(), args, SOON).await?;
+    done.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_example_ends_when_idle_and_tells_what_it_did_in_each_cluster() -> Result<()> {
     let args = [
         "dev",

@@ -14,7 +14,8 @@ use crate::queue::ControllerId;
 use crate::request::Request;
 use crate::source::Watch;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -172,6 +173,24 @@ impl RunningWatches {
     pub(in crate::manager) fn problems(&self, controller: ControllerId) -> Vec<String> {
         let watches = self.of(controller);
         watches.iter().filter_map(|watch| watch.problem()).collect()
+    }
+
+    /// Why kinds that a controller watches are watched nowhere, a line for each kind, of its first cluster: all of its clusters lack the
+    /// kind, or refuse it.
+    pub(in crate::manager) fn unwatched(&self, controller: ControllerId) -> Vec<String> {
+        let mut kinds: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for watch in self.of(controller) {
+            let problem = watch.problem();
+            match kinds.entry(watch.kind()) {
+                // A problem begins with its cluster.
+                Entry::Occupied(mut known) => {
+                    let both = known.get_mut().take().zip(problem);
+                    *known.get_mut() = both.map(|(one, other)| one.min(other));
+                }
+                Entry::Vacant(free) => drop(free.insert(problem)),
+            }
+        }
+        kinds.into_values().flatten().collect()
     }
 
     /// How many events wait for the controller's mapper, and how many requests for deleted objects wait for room in the queue.
