@@ -10,6 +10,7 @@ use kube_client::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 use serde_json::{Value as Json, json};
+use std::time::{Duration, Instant};
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
@@ -230,6 +231,21 @@ async fn a_provider_of_a_cluster_is_engaged_and_a_file_of_its_name_counts() -> R
     Ok(())
 }
 
+/// How many writes of a Reconciler's status the server has answered.
+async fn status_writes(hub: &Hub) -> Result<u64> {
+    let request = http::Request::get("/metrics").body(Vec::new())?;
+    let metrics = hub.client.request_text(request).await?;
+    let of_status = |line: &&str| {
+        let labels = ["resource=\"reconcilers\"", "subresource=\"status\""];
+        line.starts_with("apiserver_request_total{")
+            && labels.iter().all(|label| line.contains(label))
+            && (line.contains("verb=\"APPLY\"") || line.contains("verb=\"PATCH\""))
+    };
+    let counts = metrics.lines().filter(of_status);
+    let counts = counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+    Ok(counts.sum())
+}
+
 #[tokio::test]
 async fn the_process_that_leads_writes_the_status_and_the_next_leader_goes_on() -> Result<()> {
     if !testenv::enabled("the process that leads writes the status") {
@@ -252,6 +268,22 @@ async fn the_process_that_leads_writes_the_status_and_the_next_leader_goes_on() 
     hub.expect(&x, "Ready True Reconciling").await?;
     // The other one has loaded its guest by then.
     second.line_with("reconciler changed", SOON).await?;
+    // However often an object changes, its status is written once a second, by one of them.
+    let (before, began) = (status_writes(&hub).await?, Instant::now());
+    for change in 0..40 {
+        let greeting = format!("hello {change}");
+        hub.change(&x, json!({"config": {"greeting": greeting}}))
+            .await?;
+        // Not a wait: changes come at this pace.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    let status = hub.expect(&x, "Ready True Reconciling").await?;
+    let most = began.elapsed().as_secs() + 2;
+    let writes = status_writes(&hub).await? - before;
+    assert!(
+        (1..=most).contains(&writes),
+        "{writes} writes, at most {most}: {status}"
+    );
     first.signal("TERM")?;
     first.wait(SOON).await?.expect_code(0)?;
     second.line_with("\"leading\"", SOON).await?;
@@ -259,7 +291,9 @@ async fn the_process_that_leads_writes_the_status_and_the_next_leader_goes_on() 
         .await?;
     eventually(SOON, "the status of the next version", || async {
         let status = hub.status(&x).await?;
-        Ok(Seen::of(status, |status| status["observedGeneration"] == 2))
+        Ok(Seen::of(status, |status| {
+            status["observedGeneration"] == 42
+        }))
     })
     .await?;
     hub.expect(&x, "Ready True Reconciling").await?;
