@@ -90,7 +90,8 @@ fn namespace(workspace: &Cluster, compute: &Cluster, place: &Place) -> Result<()
         None => {}
     }
     let mut metadata = place.label(Metadata::of(&key));
-    let bindings = workspace.list::<Binding>(&ListOptions::default());
+    // The manager has the metadata of bindings already: it finds the workspaces by them.
+    let bindings = workspace.list::<Binding>(&ListOptions::default().metadata_only());
     let bindings = bindings.map_err(Trouble::workspace)?;
     let path = bindings
         .iter()
