@@ -42,7 +42,7 @@ mod rivals {
 
 use anyhow::{Result, bail};
 use rivals::driver::Driver;
-use rivals::measure::{HEADS, Rates, floor, rounds, rows};
+use rivals::measure::{HEADS, ROUNDS, Rates, floor, rounds, rows};
 use rivals::subject::{KINDS, run_if_asked};
 use windlass_harness::testenv::{self, Kcp};
 use workload::{Workload, tell};
@@ -58,7 +58,7 @@ const WORKLOADS: [Workload; 3] = [
     },
     Workload {
         name: "many",
-        title: "500 workspaces x 20 objects of a real kcp; middle of the rounds",
+        title: "500 workspaces x 20 objects of a real kcp; one round, which takes long",
         heads: &HEADS,
         runs: &[&[]],
     },
@@ -86,14 +86,14 @@ fn main() -> Result<()> {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["few"] => runtime.block_on(work(20, 200)),
-        ["many"] => runtime.block_on(work(500, 20)),
+        ["few"] => runtime.block_on(work(20, 200, ROUNDS)),
+        ["many"] => runtime.block_on(work(500, 20, 1)),
         ["idle"] => runtime.block_on(kcp::idle::measure()),
         other => bail!("nothing to measure in {other:?}"),
     }
 }
 
-async fn work(workspaces: usize, objects: usize) -> Result<()> {
+async fn work(workspaces: usize, objects: usize, rounds_of_each: usize) -> Result<()> {
     if !testenv::enabled("the work of rivals on a real kcp") {
         return Ok(());
     }
@@ -104,6 +104,6 @@ async fn work(workspaces: usize, objects: usize) -> Result<()> {
     let mut driver = Driver::start(&work).await?;
     let floor = floor(&mut driver, RATES).await?;
     eprintln!("a patch to its watch event, with no subject: p50 {floor:.1} ms");
-    let rounds = rounds(&KINDS, &work, &mut driver, RATES).await?;
+    let rounds = rounds(rounds_of_each, &KINDS, &work, &mut driver, RATES).await?;
     rows(&KINDS, RATES, &rounds).into_iter().try_for_each(tell)
 }

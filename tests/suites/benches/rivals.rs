@@ -58,7 +58,7 @@ fn main() -> Result<()> {
         let work = work_on(&environment, OBJECTS).await?;
         let mut driver = Driver::start(&work).await?;
         let floor = floor(&mut driver, RATES).await?;
-        let rounds = rounds(&kinds, &work, &mut driver, RATES).await?;
+        let rounds = rounds(ROUNDS, &kinds, &work, &mut driver, RATES).await?;
         let title = format!(
             "{SERVERS} kube-apiservers x {OBJECTS} objects, {} cores, a patch to its watch event p50 {floor:.1} ms with no subject; middle of {ROUNDS} rounds",
             std::thread::available_parallelism()?,

@@ -47,13 +47,14 @@ pub(crate) type Rounds = Vec<Vec<[Row; 2]>>;
 
 /// Measures every subject in every round.
 pub(crate) async fn rounds(
+    count: usize,
     kinds: &[&str],
     work: &Work,
     driver: &mut Driver,
     rates: Rates,
 ) -> Result<Rounds> {
     let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..count {
         let mut round = Vec::new();
         for kind in kinds {
             round.push(measure(kind, work, driver, rates).await?);
