@@ -193,9 +193,11 @@ impl LoadFailure {
 
 impl From<LoadError> for LoadFailure {
     fn from(error: LoadError) -> Self {
+        // A file that was there a moment ago, when its digest was taken, may be there again.
+        let is_gone = matches!(error, LoadError::Read { .. });
         Self {
             problem: chain(&error),
-            is_transient: error.is_of_the_host(),
+            is_transient: is_gone || error.is_of_the_host(),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Store {
         Ok(Draft(folder))
     }
 
-    /// Keeps what was pulled. Blocks.
+    /// Keeps what was pulled. An image of the same component stays: others may read it now. Blocks.
     pub(super) fn keep(
         &self,
         draft: Draft,
@@ -116,13 +116,19 @@ impl Store {
     ) -> Result<Image, RegistryError> {
         let folder = self.image_folder(place);
         write_about(&draft.0, layer.digest, &signatures).map_err(|e| unusable(&draft.0, e))?;
-        // One that is there already is replaced: it may be damaged.
-        let _ = fs::remove_dir_all(&folder);
-        match fs::rename(&draft.0, &folder) {
-            Ok(()) => {}
-            // Another process was faster.
-            Err(_) if folder.join(COMPONENT).exists() => {}
-            Err(error) => return Err(unusable(&folder, error)),
+        let is_there = || {
+            let image = self.image(place);
+            image.is_some_and(|image| image.component == layer.digest)
+        };
+        if !is_there() {
+            // What is left of a folder that somebody damaged.
+            let _ = fs::remove_dir_all(&folder);
+            match fs::rename(&draft.0, &folder) {
+                Ok(()) => {}
+                // Another process was faster.
+                Err(_) if is_there() => {}
+                Err(error) => return Err(unusable(&folder, error)),
+            }
         }
         self.sweep(&folder);
         Ok(Image {
@@ -336,6 +342,23 @@ mod tests {
         // One that alone is too large is kept until the next one comes.
         let huge = keep(&store, &[4; 5000]);
         assert!(store.image(&huge).is_some() && store.image(&new).is_none());
+    }
+
+    #[test]
+    fn an_image_that_two_pull_at_once_stays_where_the_first_one_put_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("pulled"), 1 << 20).unwrap();
+        let inode = |place: Place| {
+            let path = store.image(&place).unwrap().path;
+            fs::metadata(path).unwrap().ino()
+        };
+        let first = keep(&store, b"x");
+        let about = store.image_folder(&first).join(ABOUT);
+        let before = inode(first);
+        assert_eq!(inode(keep(&store, b"x")), before);
+        // What cannot be used is replaced.
+        fs::write(about, "{}").unwrap();
+        assert_ne!(inode(keep(&store, b"x")), before);
     }
 
     #[test]
