@@ -41,6 +41,7 @@ pub use helm::helm;
 pub use kcp::Kcp;
 pub use kubelet::Kubelet;
 pub use mongodb::MongoOperator;
+pub use port::free as free_port;
 pub use server::{Server, Spec};
 
 use etcd::Etcd;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
 /// A port on which nothing listens now. Another process may still take it first: callers must be able to try another port.
-pub(super) fn free() -> Result<u16> {
+pub fn free() -> Result<u16> {
     for _ in 0..200 {
         let port = fastrand::u16(RANGE);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

@@ -2,18 +2,17 @@
 
 use crate::hub::{Hub, SOON, hello, object, tenant};
 use crate::objects::ConfigMaps;
-use crate::pod::{Node, Pod, printed};
+use crate::pod::{Node, Pod, list, printed};
 use crate::running::Http;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, helm};
+use windlass_harness::testenv::{self, free_port, helm};
 
 const NAMESPACE: &str = "windlass";
 
@@ -114,52 +113,77 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
     Ok(())
 }
 
-/// Each right in rules by itself: scope, group, resource, name and verb.
-fn rights<'a>(scope: &str, roles: impl IntoIterator<Item = &'a Json>) -> BTreeSet<[String; 5]> {
-    let of = |value: &Json| -> Vec<String> {
-        let all = value.as_array().cloned().unwrap_or_default();
-        all.iter()
-            .filter_map(|one| one.as_str().map(str::to_owned))
-            .collect()
-    };
-    let mut rights = BTreeSet::new();
-    let rules = roles
-        .into_iter()
-        .flat_map(|role| role["rules"].as_array().into_iter().flatten());
-    for rule in rules {
-        let mut names = of(&rule["resourceNames"]);
-        if names.is_empty() {
-            names.push(String::new());
-        }
-        for group in of(&rule["apiGroups"]) {
-            for resource in of(&rule["resources"]) {
-                for name in &names {
-                    for verb in of(&rule["verbs"]) {
-                        let right = [scope, &group, &resource, name, &verb];
-                        rights.insert(right.map(str::to_owned));
-                    }
-                }
-            }
-        }
-    }
-    rights
+/// One right, of the whole cluster or of the process's own namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    in_cluster: bool,
+    group: String,
+    resource: String,
+    /// Empty: any.
+    name: String,
+    verb: String,
 }
 
-/// Without the rights that wider ones include.
-fn widest(rights: BTreeSet<[String; 5]>) -> BTreeSet<[String; 5]> {
-    let includes = |wide: &[String; 5], one: &[String; 5]| {
-        let scope = wide[0] == "cluster" || wide[0] == one[0];
-        let name = wide[3].is_empty() || wide[3] == one[3];
-        wide != one
-            && scope
-            && name
-            && [wide[1..3].to_vec(), vec![wide[4].clone()]]
-                == [one[1..3].to_vec(), vec![one[4].clone()]]
+impl Right {
+    fn includes(&self, other: &Self) -> bool {
+        let what = |of: &Self| (of.group.clone(), of.resource.clone(), of.verb.clone());
+        (self.in_cluster || !other.in_cluster)
+            && (self.name.is_empty() || self.name == other.name)
+            && what(self) == what(other)
+    }
+}
+
+/// The rights in the rules of roles and cluster roles, without those that others of them include.
+fn rights<'a>(roles: impl IntoIterator<Item = &'a Json>) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for role in roles {
+        for rule in list(&role["rules"]) {
+            let of = |field: &str| list(&rule[field]).filter_map(Json::as_str).collect();
+            let [groups, resources, verbs]: [Vec<&str>; 3] =
+                [of("apiGroups"), of("resources"), of("verbs")];
+            let mut names: Vec<&str> = of("resourceNames");
+            if names.is_empty() {
+                names.push("");
+            }
+            rights.extend(product(&groups, &resources, &names, &verbs).map(
+                |[group, resource, name, verb]| Right {
+                    in_cluster: role["kind"] == "ClusterRole",
+                    group,
+                    resource,
+                    name,
+                    verb,
+                },
+            ));
+        }
+    }
+    let is_included = |one: &Right| {
+        rights
+            .iter()
+            .any(|other| other != one && other.includes(one))
     };
-    let kept = rights
+    rights
         .iter()
-        .filter(|one| !rights.iter().any(|wide| includes(wide, one)));
-    kept.cloned().collect()
+        .filter(|one| !is_included(one))
+        .cloned()
+        .collect()
+}
+
+/// Every choice of one text of each.
+fn product<'a>(
+    groups: &'a [&str],
+    resources: &'a [&str],
+    names: &'a [&str],
+    verbs: &'a [&str],
+) -> impl Iterator<Item = [String; 4]> + 'a {
+    groups.iter().flat_map(move |group| {
+        resources.iter().flat_map(move |resource| {
+            names.iter().flat_map(move |name| {
+                let of_verb =
+                    move |verb: &&str| [*group, *resource, *name, *verb].map(str::to_owned);
+                verbs.iter().map(of_verb)
+            })
+        })
+    })
 }
 
 #[tokio::test]
@@ -171,24 +195,16 @@ async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<
     for from_cluster in [true, false] {
         let value = format!("fromCluster={from_cluster}");
         let text = rendered(&[
-            "template",
-            "windlass",
-            &path,
-            "-n",
-            NAMESPACE,
-            "--set",
-            &value,
-            "--set",
-            &format!("rbac.readSecrets={from_cluster}"),
+            "template", "windlass", &path, "-n", NAMESPACE, "--set", &value,
         ])
         .await?;
         let all = documents(&text)?;
-        let own = |kind: &'static str| {
-            let all = all.iter();
-            all.filter(move |one| one["kind"] == kind && one["metadata"]["name"] == "windlass")
+        let is_of_process = |one: &&Json| {
+            let (kind, name) = (&one["kind"], &one["metadata"]["name"]);
+            (kind == "Role" || kind == "ClusterRole")
+                && (name == "windlass" || name == "windlass-secrets")
         };
-        let mut has = rights("cluster", own("ClusterRole"));
-        has.extend(rights("own", own("Role")));
+        let has = rights(all.iter().filter(is_of_process));
 
         let folder = tempfile::tempdir()?;
         let config = all
@@ -212,20 +228,9 @@ async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<
             };
             printed.extend(rest.into_iter().filter(of_process));
         }
-        let of = |kind: &'static str| printed.iter().filter(move |one| one["kind"] == kind);
-        let mut needs = rights("cluster", of("ClusterRole"));
-        needs.extend(rights("own", of("Role")));
-        assert_eq!(widest(has), widest(needs), "fromCluster: {from_cluster}");
+        assert_eq!(has, rights(&printed), "fromCluster: {from_cluster}");
     }
     Ok(())
-}
-
-/// Three ports that nobody listens at.
-fn free_ports() -> Result<[u16; 3]> {
-    let listeners: [TcpListener; 3] = [(); 3]
-        .map(|()| TcpListener::bind("127.0.0.1:0"))
-        .map(Result::unwrap);
-    Ok(listeners.map(|listener| listener.local_addr().map_or(0, |address| address.port())))
 }
 
 #[tokio::test]
@@ -244,7 +249,7 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     let guests = hub.project.path().join("guests");
     fs::create_dir(&guests)?;
     fs::copy(guest("hello"), guests.join("hello.wasm"))?;
-    let ports = free_ports()?;
+    let ports = [free_port()?, free_port()?, free_port()?];
     let values = json!({
         "ports": {"api": ports[0], "probes": ports[1], "metrics": ports[2]},
         "manager": {"guests": {"hello": {"path": "/guests/hello.wasm"}}},
@@ -354,7 +359,7 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     );
 
     // The second one is on the same machine here, so its ports are others.
-    let others = free_ports()?;
+    let others = [free_port()?, free_port()?, free_port()?];
     let mut text = config.to_string();
     for (port, other) in ports.iter().zip(others) {
         text = text.replace(&format!(":{port}"), &format!(":{other}"));

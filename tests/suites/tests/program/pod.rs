@@ -4,6 +4,7 @@
 use crate::hub::SOON;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value as Json;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
@@ -148,7 +149,8 @@ fn port(url: String) -> Result<String> {
     Ok(port.to_owned())
 }
 
-fn list(value: &Json) -> impl Iterator<Item = &Json> {
+/// The items of a list; none of anything else.
+pub(crate) fn list(value: &Json) -> impl Iterator<Item = &Json> {
     value.as_array().into_iter().flatten()
 }
 
@@ -157,15 +159,14 @@ fn text(value: &Json) -> &str {
 }
 
 /// Runs a program of the tests to its end, and returns what it prints.
-pub(crate) async fn printed(program: &Path, kubeconfig: &Path, args: &[&str]) -> Result<String> {
+pub(crate) async fn printed<A: AsRef<OsStr>>(
+    program: &Path,
+    kubeconfig: &Path,
+    args: &[A],
+) -> Result<String> {
     let mut command = Command::new(program);
     command.env("KUBECONFIG", kubeconfig).args(args);
     let output = command.output().await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{} {args:?}: {said}",
-        program.display()
-    );
+    ensure!(output.status.success(), "{command:?}: {output:?}");
     Ok(String::from_utf8(output.stdout)?)
 }
