@@ -81,9 +81,14 @@ impl Hub {
     pub(crate) fn watch_excerpts(
         &self,
         kinds: Vec<GroupVersionKind>,
-        excerpt: Option<Excerpt>,
+        excerpt: Excerpt,
     ) -> HubWatch {
-        HubWatch::start(self.clone(), kinds, WatchSelection::default(), excerpt)
+        HubWatch::start(
+            self.clone(),
+            kinds,
+            WatchSelection::default(),
+            Some(excerpt),
+        )
     }
 
     /// As [`Hub::watch`], for the first of several kinds that the hub serves, such as the versions of one kind. If that one is no longer

@@ -354,16 +354,15 @@ impl Workspaces {
 
     /// Watches the objects behind an endpoint that tell its workspaces.
     fn watch_members(&self, hub: &Hub) -> HubWatch {
-        let kind = |group, version, kind| GroupVersionKind::new(group, version, kind);
         match self {
             Self::EndpointSlice(_) | Self::Export { .. } => {
-                let binding = |version| kind("apis.kcp.io", version, "APIBinding");
+                let binding = |version| GroupVersionKind::new("apis.kcp.io", version, "APIBinding");
                 let versions = vec![binding("v1alpha2"), binding("v1alpha1")];
-                hub.watch_excerpts(versions, Some(members::BINDING))
+                hub.watch_excerpts(versions, members::BINDING)
             }
             Self::Initializing(_) | Self::Terminating(_) => {
-                let kinds = vec![kind("core.kcp.io", "v1alpha1", "LogicalCluster")];
-                hub.watch_excerpts(kinds, None)
+                let kind = GroupVersionKind::new("core.kcp.io", "v1alpha1", "LogicalCluster");
+                hub.watch(kind, WatchSelection::default())
             }
         }
     }

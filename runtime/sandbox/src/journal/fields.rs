@@ -13,8 +13,8 @@ const FIELD_VALUE: usize = 1024;
 
 /// The fields of a guest's log line. Events carry them in their field `fields`.
 ///
-/// They are an [`Error`] only because that is the one kind of value by which an event carries a type of ours: who writes lines for programs finds
-/// the fields with `downcast_ref`. Everybody else shows them as `name=value name="two words"`.
+/// An event can carry a value of a type of ours only as an [`Error`]. A layer that writes JSON finds the fields with `downcast_ref`.
+/// Every other layer writes them as `name=value name="two words"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogFields(Vec<(String, String)>);
 

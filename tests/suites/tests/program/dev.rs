@@ -53,7 +53,7 @@ async fn a_kind_that_no_cluster_has_is_no_success() -> Result<()> {
     ] {
         assert!(said.contains(part), "{part} in {said}");
     }
-    // One cluster that has it is enough.
+    // The run succeeds if one cluster serves the kind.
     project.write("seed/eu/geese.yaml", definition("Goose"))?;
     let done = Program::run(project.path(), args, SOON).await?;
     done.expect_code(0)?;

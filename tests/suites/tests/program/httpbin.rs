@@ -1,6 +1,7 @@
 //! The example `httpbin`, whose guest is `sync`: in memory by its README's commands as they are written, and on real servers.
 
 use crate::examples::USER;
+use crate::pod::printed;
 use crate::readme;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::process::Command;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
@@ -85,12 +85,9 @@ async fn a_config_that_does_not_fit_is_named_with_its_line() -> Result<()> {
 async fn kubectl<A: AsRef<OsStr>>(kubeconfig: &Path, args: &[A]) -> Result<String> {
     let kubectl = Binaries::find()?.kubectl();
     eventually(SOON, "kubectl to succeed", || async {
-        let mut command = Command::new(&kubectl);
-        let output = command.env("KUBECONFIG", kubeconfig).args(args).output();
-        let output = output.await?;
-        Ok(match output.status.success() {
-            true => Seen::Yes(String::from_utf8(output.stdout)?),
-            false => Seen::NotYet(format!("{output:?}")),
+        Ok(match printed(&kubectl, kubeconfig, args).await {
+            Ok(text) => Seen::Yes(text),
+            Err(error) => Seen::NotYet(format!("{error:#}")),
         })
     })
     .await

@@ -1,6 +1,7 @@
 //! The example `mongodb`: in memory by its README's commands as they are written, and on real servers with MongoDB's own operator.
 
 use crate::examples::USER;
+use crate::pod::printed;
 use crate::readme;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::process::Command;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
@@ -51,12 +51,7 @@ fn example(file: &str) -> PathBuf {
 
 /// Runs kubectl with a kubeconfig, and returns what it prints.
 async fn kubectl<A: AsRef<OsStr>>(kubeconfig: &Path, args: &[A]) -> Result<String> {
-    let kubectl = Binaries::find()?.kubectl();
-    let mut command = Command::new(kubectl);
-    command.env("KUBECONFIG", kubeconfig).args(args);
-    let output = command.output().await?;
-    ensure!(output.status.success(), "{output:?}");
-    Ok(String::from_utf8(output.stdout)?)
+    printed(&Binaries::find()?.kubectl(), kubeconfig, args).await
 }
 
 /// A kcp with the export and its consumers, a compute cluster with the operator, and the program between them.

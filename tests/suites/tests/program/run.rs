@@ -351,7 +351,7 @@ async fn run_ends_when_idle_too() -> Result<()> {
         "{}",
         finished.stdout
     );
-    // Without a terminal the log is for programs, also what a guest says.
+    // Without a terminal the log is for programs, also what a guest says; for people, if that is asked for.
     let lines = finished.stderr.lines().map(serde_json::from_str);
     let lines = lines.collect::<Result<Vec<Json>, _>>()?;
     let greeted = lines.iter().find(|line| line["message"] == "greeted");
@@ -360,6 +360,12 @@ async fn run_ends_when_idle_too() -> Result<()> {
         fields,
         Some(&json!({"who": "world", "greeting": "default/a-greeting"}))
     );
+    let for_people = args.iter().chain(&["--log-format", "text"]);
+    client_of(&project, "alpha").await?.ask("b", "you").await?;
+    let finished = Program::run(project.path(), for_people, SOON).await?;
+    let said = r#"guest: greeted fields="who=you greeting=default/b-greeting""#;
+    let text = finished.expect_code(0)?.stderr;
+    assert!(text.contains(said), "{text}");
     assert!(
         client_of(&project, "alpha")
             .await?

@@ -7,7 +7,6 @@ use regex::Regex;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 use windlass_harness::eventually::{Seen, eventually};
@@ -24,7 +23,7 @@ struct Prometheus {
 impl Prometheus {
     fn start(target: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let address = format!("127.0.0.1:{}", testenv::free_port()?);
         let rules = windlass_harness::repository().join("monitoring/alerts.yaml");
         let config = json!({
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},

@@ -1,10 +1,8 @@
-//! What shells, `man` and readers of logs are given.
+//! What shells and `man` know of the program.
 
-use crate::project::{Project, reconciler};
-use crate::running::{SOON, client_of, fleet};
+use crate::running::SOON;
 use anyhow::Result;
 use tokio::process::Command;
-use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
 
 #[tokio::test]
@@ -31,32 +29,5 @@ async fn every_command_has_a_manual_page() -> Result<()> {
         let text = std::fs::read_to_string(path)?;
         assert!(text.contains(".SH SYNOPSIS"), "{text}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_log_is_for_people_where_that_is_asked_for() -> Result<()> {
-    let project = Project::new()?;
-    project.write_config(&[reconciler("hello", &guest("hello"))])?;
-    let _server = fleet(&project, &["alpha"]).await?;
-    client_of(&project, "alpha")
-        .await?
-        .ask("a", "world")
-        .await?;
-    let args = [
-        "run",
-        "-f",
-        "windlass.yaml",
-        "--admin",
-        "127.0.0.1:0",
-        "--exit-when-idle",
-        "--log-format",
-        "text",
-    ];
-    let finished = Program::run(project.path(), args, SOON)
-        .await?
-        .expect_code(0)?;
-    let said = r#"guest: greeted fields="who=world greeting=default/a-greeting""#;
-    assert!(finished.stderr.contains(said), "{}", finished.stderr);
     Ok(())
 }
