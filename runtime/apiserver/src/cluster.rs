@@ -150,16 +150,35 @@ impl Cluster {
         name: &str,
         patch: &Value,
     ) -> Result<Value, ApiError> {
+        self.merge_part(Part::Main, (api_version, kind), (namespace, name), patch)
+    }
+
+    /// Merges `patch` into the status of an object, through its subresource.
+    ///
+    /// # Errors
+    /// As the API answers, also where the kind has no such subresource.
+    pub fn merge_status(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        self.merge_part(Part::Status, (api_version, kind), (namespace, name), patch)
+    }
+
+    fn merge_part(
+        &self,
+        part: Part,
+        (api_version, kind): (&str, &str),
+        key: (&str, &str),
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
         self.with(|state| {
             let resource = kind_of(state, api_version, kind)?;
             state
-                .patch(
-                    &resource,
-                    (namespace, name),
-                    Part::Main,
-                    (Patch::Merge, patch),
-                    &options(),
-                )
+                .patch(&resource, key, part, (Patch::Merge, patch), &options())
                 .map(|outcome| outcome.object)
         })
     }

@@ -255,9 +255,12 @@ pub(crate) struct TestArgs {
     /// Only this test; may be given several times
     #[arg(long = "case", value_name = "NAME")]
     pub(crate) cases: Vec<String>,
-    /// How long a test may take
+    /// How long a test, or a step of it, may take until nothing is left to do
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
+    /// Write the results to this file too, as XML of JUnit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
 }
 
 /// `push`.

@@ -17,6 +17,7 @@ use crate::cli::IdleArgs;
 use crate::config::kinds::{Authentication, Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy, registries};
+use crate::dev::cases::Next;
 use crate::dev::simulated::Simulated;
 use crate::guests::Guests;
 use crate::reconcilers::reloads::Reloads;
@@ -38,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
@@ -62,6 +64,8 @@ pub(crate) struct RunOptions {
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
+    /// What is done each time that nothing is left to do, before the end; none: nothing.
+    pub(crate) then: Option<Box<dyn FnMut() -> Next + Send>>,
     /// The options of the sandbox.
     pub(crate) engine: Options,
     /// Ends the run.
@@ -224,7 +228,7 @@ impl Startup {
 /// Starts to load all guests. Waits until all are loaded, or until [`MOMENT`] has passed and one serves, or one waits for a registry.
 async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> Vec<Change> {
     let mut changes = reconcilers.follow(configuration);
-    let moment = tokio::time::sleep(MOMENT);
+    let moment = sleep(MOMENT);
     tokio::pin!(moment);
     while reconcilers.is_busy() {
         tokio::select! {
@@ -253,21 +257,26 @@ impl RunOptions {
 
 /// Ends the run once the manager is idle, and returns a report.
 async fn end_when_idle(
-    options: RunOptions,
+    mut options: RunOptions,
     app: Arc<App>,
     stop: CancellationToken,
 ) -> Option<Report> {
     if !options.idle.exit_when_idle {
         return None;
     }
-    let wait = idle::wait(
-        &app,
-        options.simulated.as_deref(),
-        options.idle.idle_timeout.0,
-    );
-    let report = stop.run_until_cancelled(wait).await?;
-    stop.cancel();
-    Some(report)
+    loop {
+        let timeout = options.idle.idle_timeout.0;
+        let wait = idle::wait(&app, options.simulated.as_deref(), timeout);
+        let report = stop.run_until_cancelled(wait).await?;
+        let then = options.then.as_mut().filter(|_| report.busy.is_empty());
+        match then.map_or(Next::End, |then| then()) {
+            Next::Again(after) => stop.run_until_cancelled(sleep(after)).await?,
+            Next::End => {
+                stop.cancel();
+                return Some(report);
+            }
+        }
+    }
 }
 
 /// A manager with the tenants and clusters of the documents, or with in-memory clusters.

@@ -22,6 +22,7 @@ pub(crate) async fn execute(
         built: None,
         admin: args.admin,
         idle: args.idle,
+        then: None,
         engine,
         stop: stop_on_signals()?,
     };

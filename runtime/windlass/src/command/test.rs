@@ -1,5 +1,7 @@
 //! `windlass test`: runs a guest's component against an in-memory fleet, and compares the result. Entry point: [`execute`].
 
+mod junit;
+
 use crate::cli::{Format, IdleArgs, TestArgs};
 use crate::config::load::{Configuration, load, merge};
 use crate::dev::cases::{Case, Difference};
@@ -10,6 +12,7 @@ use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, RunOptions};
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -78,6 +81,10 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
         report.failed += usize::from(!outcome.passed);
         report.cases.push(outcome);
     }
+    if let Some(file) = &args.junit {
+        let written = std::fs::write(file, junit::text(&report));
+        written.with_context(|| format!("write {}", file.display()))?;
+    }
     if format == Format::Json {
         anstream::println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -109,7 +116,7 @@ fn configuration(file: &Path) -> Result<Configuration> {
     ))
 }
 
-/// Runs the guests over the case's fleet until nothing is left to do, and compares.
+/// Runs the guests over the case's fleet, and takes the case's steps, one each time that nothing is left to do.
 async fn run(
     case: &Case,
     file: PathBuf,
@@ -125,13 +132,16 @@ async fn run(
     let state = state.join("tests").join(&case.name);
     std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
     let simulated = Arc::new(Simulated::start(&seed, configuration, 0, &state).await?);
+    let script = Arc::new(Mutex::new(case.script()));
+    let (steps, fleet) = (script.clone(), simulated.clone());
     let options = RunOptions {
         files: vec![file],
         from_cluster: false,
-        simulated: Some(simulated.clone()),
+        simulated: Some(simulated),
         built: None,
         admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         idle,
+        then: Some(Box::new(move || steps.lock().next(&fleet))),
         engine: engine.clone(),
         stop,
     };
@@ -142,10 +152,10 @@ async fn run(
         .failing
         .iter()
         .map(|key| format!("{} ({}): {}", key.key, key.state, key.last_error));
-    let problems: Vec<String> = failing.chain(report.problems).chain(report.busy).collect();
-    let differences = case
-        .differences(&simulated)
-        .with_context(|| format!("test {}", case.name))?;
+    let mut problems: Vec<String> = failing.chain(report.problems).chain(report.busy).collect();
+    let mut script = script.lock();
+    problems.extend(script.problem.take());
+    let differences = std::mem::take(&mut script.differences);
     Ok(Outcome {
         name: case.name.clone(),
         passed: problems.is_empty() && differences.is_empty(),
@@ -161,11 +171,8 @@ fn print(outcome: &Outcome) {
         false => Tone::Bad.paint("FAILED"),
     };
     anstream::println!("{word}  {}  ({:.1} s)", outcome.name, outcome.seconds);
-    let differences = outcome.differences.iter().map(ToString::to_string);
-    for problem in differences.chain(outcome.problems.iter().cloned()) {
-        for line in problem.lines() {
-            anstream::println!("        {line}");
-        }
+    for line in junit::reasons(outcome).lines() {
+        anstream::println!("        {line}");
     }
 }
 

@@ -1,64 +1,96 @@
-//! The cases of `windlass test`: the first objects of a fleet, and the expected ones. Entry point: [`Case::all`].
+//! The cases of `windlass test`: the first objects of a fleet, and what is done and expected then. Entry point: [`Case::all`].
 
 mod compare;
+mod fleet;
+mod steps;
 
 pub(crate) use compare::Difference;
+pub(crate) use steps::{Next, Script};
 
 use crate::config::load::Configuration;
-use crate::dev::seed::{LOCAL, Layout, Seed, unreadable};
-use crate::dev::simulated::Simulated;
+use crate::dev::seed::{Layout, Seed, unreadable};
 use anyhow::{Context, Result, bail};
-use serde_json::Value as Json;
-use std::collections::BTreeSet;
+use fleet::objects;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use steps::Step;
 
-/// One folder of `tests/`.
+/// One test of `tests/`: a folder with what is expected in the end, or a file of steps.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// The name of its folder.
+    /// The name of its folder, or of its file without the extension.
     pub(crate) name: String,
-    /// `tests/NAME`.
-    pub(crate) folder: PathBuf,
-    /// The objects that must exist, with at least these fields.
-    expect: Layout,
-    /// The objects that must not exist.
-    absent: Layout,
+    /// The documents of its own, if it has some.
+    configuration: Option<PathBuf>,
+    first: First,
+    steps: Vec<Step>,
+    /// The number of the first of its steps; none: steps have no numbers.
+    number: Option<usize>,
+}
+
+/// Where the first objects come from.
+#[derive(Debug)]
+enum First {
+    /// The folder `seed`.
+    Folder(PathBuf),
+    /// The first steps of a file.
+    Steps(Layout),
 }
 
 impl Case {
-    /// The cases of a project, sorted: the folders of `tests` with `expect` or `absent` in them. With `names`, only these.
+    /// The cases of a project, sorted: the folders of `tests` with `expect` or `absent` in them, and the files of steps. With `names`,
+    /// only these.
     ///
     /// # Errors
-    /// When there is no case, or no case of a given name, or a manifest cannot be read.
+    /// When there is no case, or no case of a given name, or one cannot be read.
     pub(crate) fn all(project: &Path, names: &[String]) -> Result<Vec<Self>> {
         let tests = project.join("tests");
-        let mut found = BTreeSet::new();
+        let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&tests).into_iter().flatten().flatten() {
-            let folder = entry.path();
-            if folder.join("expect").is_dir() || folder.join("absent").is_dir() {
-                found.insert(entry.file_name().to_string_lossy().into_owned());
+            let path = entry.path();
+            let is_folder = path.join("expect").is_dir() || path.join("absent").is_dir();
+            let is_file = path
+                .extension()
+                .is_some_and(|end| end == "yaml" || end == "yml");
+            let Some(name) = path.file_stem().filter(|_| is_folder || is_file) else {
+                continue;
+            };
+            let name = match is_folder {
+                true => entry.file_name().to_string_lossy().into_owned(),
+                false => name.to_string_lossy().into_owned(),
+            };
+            if let Some(other) = found.insert(name.clone(), path.clone()) {
+                bail!(
+                    "{} and {} are both the test {name}: rename one",
+                    other.display(),
+                    path.display()
+                );
             }
         }
         if found.is_empty() {
             bail!(
-                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects",
+                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects; or tests/NAME.yaml with steps",
                 project.display()
             );
         }
-        if let Some(missing) = names.iter().find(|name| !found.contains(*name)) {
-            let found: Vec<String> = found.into_iter().collect();
+        if let Some(missing) = names.iter().find(|name| !found.contains_key(*name)) {
+            let found: Vec<String> = found.into_keys().collect();
             bail!(
                 "there is no test {missing:?}: there are {}",
                 found.join(", ")
             );
         }
-        let wanted = |name: &String| names.is_empty() || names.contains(name);
+        let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
         let cases = found.into_iter().filter(wanted);
-        cases.map(|name| Self::read(name, &tests)).collect()
+        cases
+            .map(|(name, path)| match path.is_dir() {
+                true => Self::of_folder(name, &path),
+                false => Self::of_file(name, &path),
+            })
+            .collect()
     }
 
-    fn read(name: String, tests: &Path) -> Result<Self> {
-        let folder = tests.join(&name);
+    fn of_folder(name: String, folder: &Path) -> Result<Self> {
         let layout = |part: &str| {
             Layout::read(&folder.join(part))
                 .map_err(|problems| unreadable(&format!("test {name}"), &problems))
@@ -70,120 +102,81 @@ impl Case {
                 folder.display()
             );
         }
+        let own = folder.join("windlass.yaml");
         Ok(Self {
             name,
-            folder,
-            expect,
-            absent,
+            configuration: own.is_file().then_some(own),
+            first: First::Folder(folder.join("seed")),
+            steps: vec![Step::Expect(expect), Step::Absent(absent)],
+            number: None,
+        })
+    }
+
+    fn of_file(name: String, path: &Path) -> Result<Self> {
+        let (file, steps) = steps::read(path)?;
+        if !steps.iter().any(Step::expects) {
+            bail!(
+                "{}: it expects nothing: add a step expect, absent or expectEvents",
+                path.display()
+            );
+        }
+        let mut first = Layout::default();
+        for cluster in file.clusters {
+            first.clusters.insert(cluster, Vec::new());
+        }
+        let mut steps = steps.into_iter().peekable();
+        let mut number = 1;
+        while let Some(Step::Apply(layout)) = steps.next_if(|step| matches!(step, Step::Apply(_))) {
+            first.add(layout);
+            number += 1;
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Ok(Self {
+            name,
+            configuration: file.configuration.map(|own| folder.join(own)),
+            first: First::Steps(first),
+            steps: steps.collect(),
+            number: Some(number),
         })
     }
 
     /// The configuration file: the case's own, else the project's.
     pub(crate) fn configuration(&self, project: &Path) -> PathBuf {
-        let own = self.folder.join("windlass.yaml");
-        if own.is_file() {
-            own
-        } else {
-            project.join("windlass.yaml")
-        }
+        let own = self.configuration.clone();
+        own.unwrap_or_else(|| project.join("windlass.yaml"))
     }
 
-    /// The first objects of the fleet. There is a local cluster if the case expects objects in it, or if the documents use it.
+    /// The first objects of the fleet. There is a local cluster if a step is about it, or if the documents use it.
+    ///
+    /// # Errors
+    /// When the seed cannot be read, or a step is about a cluster that is not there.
     pub(crate) fn seed(&self, configuration: &Configuration) -> Result<Seed> {
-        let mut seed = Seed::of(&self.folder.join("seed"), configuration)
-            .with_context(|| format!("test {}", self.name))?;
-        if self.expect.local.is_some() || self.absent.local.is_some() {
-            seed.local.get_or_insert_default();
-        }
-        let named = self
-            .expect
-            .clusters
-            .keys()
-            .chain(self.absent.clusters.keys());
-        for cluster in named {
-            if !seed.clusters.contains_key(cluster) {
-                let clusters: Vec<&str> = seed.clusters.keys().map(String::as_str).collect();
-                bail!(
-                    "test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
-                    self.name,
-                    clusters.join(", ")
-                );
+        let seed = match &self.first {
+            First::Folder(folder) => Seed::of(folder, configuration),
+            First::Steps(layout) => Seed::from(layout.clone()).suited(configuration),
+        };
+        let mut seed = seed.with_context(|| format!("test {}", self.name))?;
+        for layout in self.steps.iter().filter_map(Step::layout) {
+            if layout.local.is_some() {
+                seed.local.get_or_insert_default();
+            }
+            for cluster in layout.clusters.keys() {
+                if !seed.clusters.contains_key(cluster) {
+                    let clusters: Vec<&str> = seed.clusters.keys().map(String::as_str).collect();
+                    bail!(
+                        "test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
+                        self.name,
+                        clusters.join(", ")
+                    );
+                }
             }
         }
         Ok(seed)
     }
 
-    /// The differences between the fleet and the expected objects.
-    ///
-    /// # Errors
-    /// When a cluster does not serve the kind of an expected object.
-    pub(crate) fn differences(&self, fleet: &Simulated) -> Result<Vec<Difference>> {
-        let mut differences = Vec::new();
-        for (cluster, object) in each(&self.expect, fleet) {
-            let found = find(fleet, &cluster, &object)?;
-            compare::present(&cluster, &object, found.as_ref(), &mut differences);
-        }
-        for (cluster, object) in each(&self.absent, fleet) {
-            if find(fleet, &cluster, &object)?.is_some() {
-                differences.push(compare::unwanted(&cluster, &object));
-            }
-        }
-        Ok(differences)
-    }
-}
-
-fn objects(layout: &Layout) -> impl Iterator<Item = &Json> {
-    let own = layout.clusters.values().flatten();
-    let workspaces = layout.workspaces.iter().flatten();
-    layout
-        .everywhere
-        .iter()
-        .chain(own)
-        .chain(layout.local.iter().flatten())
-        .chain(workspaces.flat_map(|(_, objects)| objects))
-}
-
-/// Every object with its cluster.
-fn each(layout: &Layout, fleet: &Simulated) -> Vec<(String, Json)> {
-    let mut all = Vec::new();
-    for name in fleet.names() {
-        let own = layout.clusters.get(&name).into_iter().flatten();
-        let objects = layout.everywhere.iter().chain(own).cloned();
-        all.extend(objects.map(|object| (name.clone(), object)));
-    }
-    let local = layout.local.iter().flatten().cloned();
-    all.extend(local.map(|object| (LOCAL.to_owned(), object)));
-    for (path, objects) in layout.workspaces.iter().flatten() {
-        let objects = objects.iter().cloned();
-        all.extend(objects.map(|object| (path.clone(), object)));
-    }
-    all
-}
-
-/// The cluster's object of that kind and name. Without a namespace, the object of a namespaced kind is in `default`.
-fn find(fleet: &Simulated, cluster: &str, object: &Json) -> Result<Option<Json>> {
-    let server = fleet
-        .cluster(cluster)
-        .with_context(|| format!("cluster {cluster} is not served"))?;
-    let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    let (version, kind, name) = (
-        text(&object["apiVersion"]),
-        text(&object["kind"]),
-        text(&metadata["name"]),
-    );
-    if name.is_empty() {
-        bail!("an expected {kind} has no metadata.name");
-    }
-    let get = |namespace: &str| {
-        server
-            .get(&version, &kind, namespace, &name)
-            .with_context(|| format!("cluster {cluster}: {kind} {name} is expected"))
-    };
-    let namespace = text(&metadata["namespace"]);
-    match get(&namespace)? {
-        None if namespace.is_empty() => get("default"),
-        found => Ok(found),
+    /// What is done and expected once the first objects are reconciled.
+    pub(crate) fn script(&self) -> Script {
+        Script::new(self.steps.clone(), self.number)
     }
 }
 
@@ -207,16 +200,21 @@ mod tests {
         write(project.path(), "tests/b/expect/a.yaml", MAP);
         write(project.path(), "tests/a/absent/a.yaml", MAP);
         write(project.path(), "tests/common/helper.rs", "");
+        write(
+            project.path(),
+            "tests/c.yaml",
+            "steps: [{absent: [{kind: X}]}]",
+        );
         let names = |only: &[String]| {
             let cases = Case::all(project.path(), only).unwrap();
             cases.into_iter().map(|case| case.name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&[]), ["a", "b"]);
+        assert_eq!(names(&[]), ["a", "b", "c"]);
         assert_eq!(names(&["b".to_owned()]), ["b"]);
-        let said = Case::all(project.path(), &["c".to_owned()])
+        let said = Case::all(project.path(), &["d".to_owned()])
             .unwrap_err()
             .to_string();
-        assert!(said.contains("\"c\"") && said.contains("a, b"), "{said}");
+        assert!(said.contains("\"d\"") && said.contains("a, b, c"), "{said}");
     }
 
     #[test]
@@ -249,9 +247,10 @@ mod tests {
             project.path().join("windlass.yaml")
         );
         write(project.path(), "tests/a/windlass.yaml", "");
+        let case = Case::all(project.path(), &[]).unwrap().remove(0);
         assert_eq!(
             case.configuration(project.path()),
-            case.folder.join("windlass.yaml")
+            project.path().join("tests/a/windlass.yaml")
         );
     }
 }

@@ -43,26 +43,7 @@ impl Seed {
     /// # Errors
     /// Lists every manifest that cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
-        let Layout {
-            everywhere,
-            mut clusters,
-            local,
-            workspaces,
-        } = Layout::read(folder)?;
-        if clusters.is_empty() {
-            clusters = DEFAULT_CLUSTERS
-                .map(|name| (name.to_owned(), Vec::new()))
-                .into();
-        }
-        for own in clusters.values_mut() {
-            *own = ordered(everywhere.iter().chain(own.iter()).cloned().collect());
-        }
-        let local = local.map(ordered);
-        Ok(Self {
-            clusters,
-            local,
-            workspaces,
-        })
+        Ok(Self::from(Layout::read(folder)?))
     }
 
     /// As [`Seed::read`], with an empty local cluster and an empty kcp if there is none and the documents use it, and with no other
@@ -71,25 +52,56 @@ impl Seed {
     /// # Errors
     /// Lists every manifest that cannot be read, in one message. Also when there are workspaces, and no document uses them.
     pub(crate) fn of(folder: &Path, configuration: &Configuration) -> anyhow::Result<Self> {
-        let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
+        let seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
+        seed.suited(configuration)
+    }
+
+    /// With what the documents need beside it.
+    ///
+    /// # Errors
+    /// When there are workspaces, and no document uses them.
+    pub(crate) fn suited(mut self, configuration: &Configuration) -> anyhow::Result<Self> {
         let has_kcp = configuration.providers().any(|(_, spec)| spec.is_kcp());
         if has_kcp {
-            seed.workspaces.get_or_insert_default();
-        } else if seed.workspaces.is_some() {
+            self.workspaces.get_or_insert_default();
+        } else if self.workspaces.is_some() {
             anyhow::bail!(
-                "{}: this folder is for the workspaces of a Provider of kind kcp, and there is none: rename the folder, or add the Provider",
-                folder.join(KCP).display()
+                "the folder {KCP} is for the workspaces of a Provider of kind kcp, and there is none: rename the folder, or add the Provider"
             );
         }
         if configuration.asks_for_local() {
-            seed.local.get_or_insert_default();
+            self.local.get_or_insert_default();
         }
         let others = |(_, spec): (_, &ProviderSpec)| !spec.is_kcp() && !spec.is_none();
         let has_others = configuration.providers().any(others);
         if configuration.is_local_only() || (has_kcp && !has_others) {
-            seed.clusters.clear();
+            self.clusters.clear();
         }
-        Ok(seed)
+        Ok(self)
+    }
+}
+
+impl From<Layout> for Seed {
+    fn from(layout: Layout) -> Self {
+        let Layout {
+            everywhere,
+            mut clusters,
+            local,
+            workspaces,
+        } = layout;
+        if clusters.is_empty() {
+            clusters = DEFAULT_CLUSTERS
+                .map(|name| (name.to_owned(), Vec::new()))
+                .into();
+        }
+        for own in clusters.values_mut() {
+            *own = ordered(everywhere.iter().chain(own.iter()).cloned().collect());
+        }
+        Self {
+            clusters,
+            local: local.map(ordered),
+            workspaces,
+        }
     }
 }
 
@@ -107,6 +119,21 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Adds the objects of another one after its own.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.everywhere.extend(other.everywhere);
+        for (name, objects) in other.clusters {
+            self.clusters.entry(name).or_default().extend(objects);
+        }
+        if let Some(objects) = other.local {
+            self.local.get_or_insert_default().extend(objects);
+        }
+        for (path, objects) in other.workspaces.into_iter().flatten() {
+            let workspaces = self.workspaces.get_or_insert_default();
+            workspaces.entry(path).or_default().extend(objects);
+        }
+    }
+
     /// Reads a folder, which may be absent.
     ///
     /// # Errors
@@ -225,7 +252,8 @@ fn entries(folder: &Path, problems: &mut Vec<Problem>) -> (Vec<PathBuf>, Vec<Pat
     (files.into_iter().filter(manifest).collect(), folders)
 }
 
-fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Json> {
+/// The objects in files.
+pub(crate) fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Json> {
     let mut objects = Vec::new();
     for path in files {
         let file: Arc<str> = path.to_string_lossy().into();

@@ -64,6 +64,80 @@ async fn cases_pass_when_every_cluster_holds_what_is_expected() -> Result<()> {
     Ok(())
 }
 
+/// Steps in which an object comes, changes and goes.
+const LIFE: &str = r#"
+clusters: [eu, us]
+steps:
+- apply: [../manifests/a.yaml]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from eu"}}]
+  in: [eu]
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {hello.windlass.dev/greet: moon}}}]
+  in: [us]
+- wait: 10ms
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, moon, from us"}}]
+  in: [us]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from eu"}}]
+  in: [eu]
+- expectEvents: [{involvedObject: {kind: ConfigMap, name: a}, message: "moon is greeted by a-greeting"}]
+  in: [us]
+- delete: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]
+  in: [us]
+- absent: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}}]
+  in: [us]
+"#;
+
+#[tokio::test]
+async fn steps_follow_each_other_when_nothing_is_left_to_do() -> Result<()> {
+    let project = project()?;
+    project.write("manifests/a.yaml", ASKING)?;
+    project.write("tests/life.yaml", LIFE)?;
+    let finished = test(&project, &["--junit", "results.xml"]).await?;
+    finished.expect_code(0)?;
+    let results = std::fs::read_to_string(project.path().join("results.xml"))?;
+    assert!(results.contains("name=\"life\""), "{results}");
+    assert!(results.contains("failures=\"0\""), "{results}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_step_that_differs_is_told_by_its_number_and_nothing_is_changed_after_it() -> Result<()> {
+    let project = project()?;
+    project.write("manifests/a.yaml", ASKING)?;
+    let wrong = LIFE.replace("hello, moon, from us", "hello, sun, from us");
+    // It would fail, if it were done.
+    let wrong = wrong.replace(
+        "kind: ConfigMap, metadata: {name: a}}",
+        "kind: Nothing, metadata: {name: a}}",
+    );
+    project.write("tests/life.yaml", wrong)?;
+    let said = test(&project, &["--junit", "results.xml"])
+        .await?
+        .expect_code(1)?
+        .stdout;
+    for part in [
+        "step 5, cluster us, v1/ConfigMap a-greeting",
+        "expected \"hello, sun, from us\"",
+        "found    \"hello, moon, from us\"",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!said.contains("Nothing"), "{said}");
+    let results = std::fs::read_to_string(project.path().join("results.xml"))?;
+    assert!(results.contains("<failure>step 5, cluster us"), "{results}");
+
+    // A step that cannot be done is told too.
+    project.write(
+        "tests/life.yaml",
+        LIFE.replace("metadata: {name: a}}]", "metadata: {name: b}}]"),
+    )?;
+    let said = test(&project, &[]).await?.expect_code(1)?.stdout;
+    assert!(
+        said.contains("step 8: cluster us: ConfigMap b: it is not there"),
+        "{said}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_difference_is_told_with_object_path_expected_and_found() -> Result<()> {
     let project = project()?;

@@ -10,6 +10,9 @@ const LONGEST: usize = 400;
 /// A difference between an object and the expected one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Difference {
+    /// The number of the step, in a file of steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<usize>,
     /// The cluster; `local` is the local one.
     pub(crate) cluster: String,
     /// The object, for example `v1/ConfigMap default/name`.
@@ -39,6 +42,7 @@ pub(super) fn present(
         mismatches
             .into_iter()
             .map(|(path, expected_there, found)| Difference {
+                step: None,
                 cluster: cluster.to_owned(),
                 object: title(expected),
                 path,
@@ -51,11 +55,36 @@ pub(super) fn present(
 /// An object that must not exist.
 pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
     Difference {
+        step: None,
         cluster: cluster.to_owned(),
         object: title(object),
         path: String::new(),
         expected: None,
         found: Some(Json::from("present")),
+    }
+}
+
+/// Whether an object has at least the expected fields.
+pub(super) fn has(found: &Json, expected: &Json) -> bool {
+    let mut mismatches = Vec::new();
+    differ(expected, Some(found), String::new(), &mut mismatches);
+    mismatches.is_empty()
+}
+
+/// An Event that was expected, beside the reasons and texts of those that were recorded.
+pub(super) fn no_event(cluster: &str, expected: &Json, events: &[Json]) -> Difference {
+    let said = events.iter().map(|event| {
+        let (reason, text) = (&event["reason"], &event["message"]);
+        let text = text.as_str().unwrap_or_default();
+        format!("{}: {text}", reason.as_str().unwrap_or_default())
+    });
+    Difference {
+        step: None,
+        cluster: cluster.to_owned(),
+        object: "Events".to_owned(),
+        path: "one of them".to_owned(),
+        expected: Some(expected.clone()),
+        found: Some(said.collect()),
     }
 }
 
@@ -108,6 +137,9 @@ fn title(object: &Json) -> String {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step) = self.step {
+            write!(f, "step {step}, ")?;
+        }
         write!(f, "cluster {}, {}", self.cluster, self.object)?;
         match (self.path.is_empty(), &self.expected, &self.found) {
             (true, Some(_), None) => write!(f, ": it is not there"),
