@@ -60,6 +60,7 @@ pub mod outcome;
 pub mod api;
 mod typed;
 mod json;
+pub mod trace;
 pub mod selector;
 pub mod path;
 mod pairs;

@@ -18,6 +18,7 @@ mod command;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use logging::Traces;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -57,11 +58,15 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         _ => "info",
     };
-    logging::start(filter.unwrap_or(usual), cli.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("windlass")
         .build()?;
+    let traces = match cli.command {
+        Command::Run(_) | Command::Dev(_) => Traces::from_environment(runtime.handle())?,
+        _ => None,
+    };
+    logging::start(filter.unwrap_or(usual), cli.log_format, traces.as_ref())?;
     let format = cli.output;
     let engine = guests::engine::options(cli.cache);
     let result = runtime.block_on(async {
@@ -86,6 +91,9 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::CompileComponent(_) => Ok(command::DONE), // done by `main`
         }
     });
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // Tasks that still run had their time in the drain.
     runtime.shutdown_background();
     result

@@ -12,6 +12,7 @@
 //! Everything started here ends with the [`Environment`] or [`Kcp`], or with the test process, however that ends.
 
 mod binaries;
+pub mod collector;
 pub mod cosign;
 pub mod crds;
 mod etcd;

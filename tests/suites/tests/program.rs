@@ -108,6 +108,8 @@ mod pod;
 mod scraped;
 #[path = "program/shells.rs"]
 mod shells;
+#[path = "program/traces.rs"]
+mod traces;
 #[path = "program/website.rs"]
 mod website;
 #[path = "program/tenancy.rs"]

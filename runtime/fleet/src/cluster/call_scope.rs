@@ -6,6 +6,7 @@ use crate::http::fence::{Fence, Pass};
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
 use crate::outcome::Blame;
+use crate::trace;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
 /// The controller, or other code, that calls are made for. Reaches every log line, metric and API call of a request.
 #[derive(Debug, Clone)]
@@ -179,14 +181,19 @@ impl CallScope {
         })
     }
 
-    /// Makes a call, and records how it failed.
+    /// Makes a call in its span, and records how it failed.
     pub(crate) fn call<T>(
         &self,
+        span: Span,
         work: impl Future<Output = Result<T, ApiError>> + Send,
     ) -> impl Future<Output = Result<T, ApiError>> + Send {
         // Boxed before the future below exists: callers move that future, and most calls are short reads of a cache.
         let work = Box::pin(work);
-        async move { self.record(work.await) }
+        async move {
+            let result = work.instrument(span.clone()).await;
+            trace::answered(&span, &result);
+            self.record(result)
+        }
     }
 
     fn record<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {

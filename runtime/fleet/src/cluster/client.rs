@@ -28,9 +28,11 @@ use crate::name::ClusterName;
 use crate::pairs::Pairs;
 use crate::pause::collected;
 use crate::request::ObjectKey;
+use crate::trace;
 use futures::StreamExt;
 use std::sync::Arc;
 use target::WAIT;
+use tracing::Span;
 
 pub use pod::{PodAnswer, PodCall};
 pub use typed::TypedClient;
@@ -193,6 +195,11 @@ impl Client {
         Ok(Some(permit))
     }
 
+    /// The span of a call.
+    fn span(&self, verb: &'static str, kind: &GroupVersionKind, key: Option<&ObjectKey>) -> Span {
+        trace::call(verb, self.cluster_name(), kind, key)
+    }
+
     /// What rules match of its cluster, which has these labels.
     fn facts<'a>(&'a self, labels: &'a Pairs) -> ClusterFacts<'a> {
         self.cluster.facts(labels, self.own)
@@ -208,7 +215,10 @@ impl Client {
         key: &ObjectKey,
         options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
-        self.scope.call(self.read_object(kind, key, options)).await
+        let span = self.span("get", kind, Some(key));
+        self.scope
+            .call(span, self.read_object(kind, key, options))
+            .await
     }
 
     /// Lists objects, a page at a time.
@@ -220,7 +230,8 @@ impl Client {
         kind: &GroupVersionKind,
         options: &ListOptions,
     ) -> Result<ListPage, ApiError> {
-        self.scope.call(self.read_page(kind, options)).await
+        let span = self.span("list", kind, None);
+        self.scope.call(span, self.read_page(kind, options)).await
     }
 
     /// Creates an object and returns it as the server keeps it.
@@ -233,8 +244,9 @@ impl Client {
         object: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
+        let span = self.span("create", kind, None);
         self.scope
-            .call(self.write_create(kind, object, options))
+            .call(span, self.write_create(kind, object, options))
             .await
     }
 
@@ -248,8 +260,9 @@ impl Client {
         object: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
+        let span = self.span("update", kind, None);
         self.scope
-            .call(self.write_update(kind, object, options))
+            .call(span, self.write_update(kind, object, options))
             .await
     }
 
@@ -265,8 +278,12 @@ impl Client {
         patch: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
+        let span = self.span("patch", kind, Some(key));
         self.scope
-            .call(self.write_patch(kind, key, patch_type, patch, options))
+            .call(
+                span,
+                self.write_patch(kind, key, patch_type, patch, options),
+            )
             .await
     }
 
@@ -280,8 +297,9 @@ impl Client {
         object: Json,
         options: &ApplyOptions,
     ) -> Result<Json, ApiError> {
+        let span = self.span("apply", kind, None);
         self.scope
-            .call(self.write_apply(kind, object, options))
+            .call(span, self.write_apply(kind, object, options))
             .await
     }
 
@@ -295,7 +313,10 @@ impl Client {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        self.scope.call(self.write_delete(kind, key, options)).await
+        let span = self.span("delete", kind, Some(key));
+        self.scope
+            .call(span, self.write_delete(kind, key, options))
+            .await
     }
 
     /// Deletes a selection of objects.
@@ -308,8 +329,9 @@ impl Client {
         selection: &Selection,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
+        let span = self.span("delete-collection", kind, None);
         self.scope
-            .call(self.write_delete_collection(kind, selection, options))
+            .call(span, self.write_delete_collection(kind, selection, options))
             .await
     }
 

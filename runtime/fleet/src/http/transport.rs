@@ -57,6 +57,7 @@ pub(crate) use registry::Transports;
 
 use crate::grant::Identity;
 use crate::name::TenantName;
+use crate::trace;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(crate) struct Call {
     pub(crate) charge: Option<Charge>,
     /// The logical cluster that a call to a wildcard endpoint is for; `None`: all of them.
     pub(crate) workspace: Option<Arc<str>>,
+    /// The trace that the call belongs to, for the server.
+    pub(crate) traceparent: Option<HeaderValue>,
 }
 
 impl Call {
@@ -104,6 +107,7 @@ impl Call {
             owner: None,
             charge: None,
             workspace: None,
+            traceparent: None,
         }
     }
 
@@ -137,11 +141,12 @@ impl Call {
         }
     }
 
-    /// Makes the call for an owner, impersonating an identity if there is one.
+    /// Makes the call for an owner, impersonating an identity if there is one. It belongs to the trace that is current now.
     pub(crate) fn made_for(self, owner: Owner, identity: Option<&Identity>) -> Self {
         Self {
             identity: identity.cloned(),
             owner: Some(owner),
+            traceparent: trace::parent(),
             ..self
         }
     }

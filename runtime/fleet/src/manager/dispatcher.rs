@@ -13,12 +13,14 @@ use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
 use crate::queue::{ControllerId, Outcome, Run};
 use crate::request::Request;
+use crate::trace;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Runs the keys that are ready, each in a task of its own.
 pub(super) struct Dispatcher {
@@ -115,13 +117,15 @@ impl Dispatcher {
         let controller = registration.controller();
         let id = ReconcileId::random();
         let span = tracing::info_span!(
-            "reconcile",
+            trace::RUN,
             tenant = %controller.tenant,
             reconciler = %controller.name,
             cluster = %run.request.cluster,
             namespace = run.request.key.namespace.as_deref().unwrap_or(""),
             name = &*run.request.key.name,
             %id,
+            "otel.status_code" = Empty,
+            "error.type" = Empty,
         );
         let started = Instant::now();
         let attempts = registration.metrics.attempts(cluster.metrics());
@@ -158,6 +162,9 @@ impl Dispatcher {
         let time = started.elapsed();
         let outcome = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
+        if let Ended::Failed(failure, _) = &ended {
+            trace::failed(&span, failure.reason);
+        }
         registration.metrics.finished(&attempts, how(&ended), time);
         self.record(&run, &ended, time);
         self.queue.done(run.token, outcome);

@@ -7,6 +7,7 @@ use crate::grant::Verb;
 use crate::http::status::{Status, error};
 use crate::http::transport::{Call, JSON};
 use crate::kind::{GroupVersionKind, Resource};
+use crate::trace;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use std::fmt;
@@ -52,7 +53,8 @@ impl Client {
     /// See [`Client`]; `invalid` for a name, path or header that no URL or request may have; and what the API server itself answers, such
     /// as `unavailable` if it cannot reach the pod. An error of the pod is an answer.
     pub async fn call_pod(&self, call: PodCall) -> Result<PodAnswer, ApiError> {
-        self.scope.call(self.send_to_pod(call)).await
+        let span = self.span("proxy", &GroupVersionKind::new("", "v1", "Pod"), None);
+        self.scope.call(span, self.send_to_pod(call)).await
     }
 
     async fn send_to_pod(&self, call: PodCall) -> Result<PodAnswer, ApiError> {
@@ -92,6 +94,7 @@ impl Client {
         let backend = self.within(self.cluster.connected()).await??;
         let timeout = backend.connection.options().call_timeout;
         let sent = sent.made_for(self.owner(), self.grant().identity());
+        trace::asked(&sent.path);
         let answer = backend.connection.send(sent, timeout).await?;
         // The API server reports its own errors in a `Status`.
         match serde_json::from_slice::<Status>(&answer.body) {

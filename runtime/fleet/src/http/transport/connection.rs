@@ -19,6 +19,7 @@ use crate::http::config::ClusterConfig;
 use crate::http::fence::Pass;
 use crate::metrics::ClusterMetrics;
 use crate::rate_limit::Bucket;
+use crate::trace::TRACEPARENT;
 use crate::workspace;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -393,6 +394,9 @@ impl Connection {
         }
         if let Some((name, value)) = call.header.clone() {
             headers.insert(name, value);
+        }
+        if let Some(parent) = call.traceparent.clone() {
+            headers.insert(TRACEPARENT, parent);
         }
         let path = self.path(&call);
         let mut body = Bytes::new();
