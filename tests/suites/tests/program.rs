@@ -34,6 +34,10 @@ mod holding;
 mod hub;
 #[path = "program/httpbin.rs"]
 mod httpbin;
+#[path = "program/chart_rights.rs"]
+mod chart_rights;
+#[path = "program/install.rs"]
+mod install;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]

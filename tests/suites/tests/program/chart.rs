@@ -1,8 +1,9 @@
 //! The chart: installed, upgraded and uninstalled on a real server, and its pods as they would run.
 
+use crate::chart_rights::{documents, rights, rights_of_process};
 use crate::hub::{Hub, SOON, hello, object, tenant};
 use crate::objects::ConfigMaps;
-use crate::pod::{Node, Pod, list, printed};
+use crate::pod::{Node, Pod, printed};
 use crate::running::Http;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
@@ -23,17 +24,6 @@ fn charts() -> PathBuf {
 /// Runs helm without a cluster.
 async fn rendered(args: &[&str]) -> Result<String> {
     printed(&helm()?, &PathBuf::from("/dev/null"), args).await
-}
-
-/// The documents of a text.
-fn documents(text: &str) -> Result<Vec<Json>> {
-    let says_something = |one: &&str| {
-        let mut lines = one.lines().map(str::trim);
-        lines.any(|line| !line.is_empty() && !line.starts_with('#') && line != "---")
-    };
-    let all = text.split("\n---").filter(says_something);
-    let all = all.map(|one| serde_saphyr::from_str(one.trim_start_matches("---")));
-    Ok(all.collect::<Result<_, _>>()?)
 }
 
 #[tokio::test]
@@ -113,79 +103,6 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
     Ok(())
 }
 
-/// One right, of the whole cluster or of the process's own namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Right {
-    in_cluster: bool,
-    group: String,
-    resource: String,
-    /// Empty: any.
-    name: String,
-    verb: String,
-}
-
-impl Right {
-    fn includes(&self, other: &Self) -> bool {
-        let what = |of: &Self| (of.group.clone(), of.resource.clone(), of.verb.clone());
-        (self.in_cluster || !other.in_cluster)
-            && (self.name.is_empty() || self.name == other.name)
-            && what(self) == what(other)
-    }
-}
-
-/// The rights in the rules of roles and cluster roles, without those that others of them include.
-fn rights<'a>(roles: impl IntoIterator<Item = &'a Json>) -> BTreeSet<Right> {
-    let mut rights = BTreeSet::new();
-    for role in roles {
-        for rule in list(&role["rules"]) {
-            let of = |field: &str| list(&rule[field]).filter_map(Json::as_str).collect();
-            let [groups, resources, verbs]: [Vec<&str>; 3] =
-                [of("apiGroups"), of("resources"), of("verbs")];
-            let mut names: Vec<&str> = of("resourceNames");
-            if names.is_empty() {
-                names.push("");
-            }
-            rights.extend(product(&groups, &resources, &names, &verbs).map(
-                |[group, resource, name, verb]| Right {
-                    in_cluster: role["kind"] == "ClusterRole",
-                    group,
-                    resource,
-                    name,
-                    verb,
-                },
-            ));
-        }
-    }
-    let is_included = |one: &Right| {
-        rights
-            .iter()
-            .any(|other| other != one && other.includes(one))
-    };
-    rights
-        .iter()
-        .filter(|one| !is_included(one))
-        .cloned()
-        .collect()
-}
-
-/// Every choice of one text of each.
-fn product<'a>(
-    groups: &'a [&str],
-    resources: &'a [&str],
-    names: &'a [&str],
-    verbs: &'a [&str],
-) -> impl Iterator<Item = [String; 4]> + 'a {
-    groups.iter().flat_map(move |group| {
-        resources.iter().flat_map(move |resource| {
-            names.iter().flat_map(move |name| {
-                let of_verb =
-                    move |verb: &&str| [*group, *resource, *name, *verb].map(str::to_owned);
-                verbs.iter().map(of_verb)
-            })
-        })
-    })
-}
-
 #[tokio::test]
 async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<()> {
     if !testenv::enabled("the roles of the chart") {
@@ -199,12 +116,7 @@ async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<
         ])
         .await?;
         let all = documents(&text)?;
-        let is_of_process = |one: &&Json| {
-            let (kind, name) = (&one["kind"], &one["metadata"]["name"]);
-            (kind == "Role" || kind == "ClusterRole")
-                && (name == "windlass" || name == "windlass-secrets")
-        };
-        let has = rights(all.iter().filter(is_of_process));
+        let has = rights_of_process(&all);
 
         let folder = tempfile::tempdir()?;
         let config = all
@@ -231,6 +143,18 @@ async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<
         assert_eq!(has, rights(&printed), "fromCluster: {from_cluster}");
     }
     Ok(())
+}
+
+/// Waits until the probes at a port say that the pod is ready.
+async fn probes_of(port: u16, what: &str) -> Result<()> {
+    let probes = Http {
+        address: format!("127.0.0.1:{port}"),
+    };
+    let status = async || probes.get("/readyz").await.map_or(0, |(status, _)| status);
+    let ready = eventually(SOON, what, || async {
+        Ok(Seen::of(status().await, |status| *status == 200))
+    });
+    ready.await.map(drop)
 }
 
 #[tokio::test]
@@ -364,32 +288,48 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     for (port, other) in ports.iter().zip(others) {
         text = text.replace(&format!(":{port}"), &format!(":{other}"));
     }
+    let first_config = config.clone();
     let config = serde_json::from_str(&text)?;
     let second = Pod::start("windlass-2", &template, &node(&config))?;
-    let probes = Http {
-        address: format!("127.0.0.1:{}", others[1]),
-    };
-    eventually(SOON, "the second pod to be ready", || async {
-        Ok(Seen::of(
-            probes.get("/readyz").await.map_or(0, |(status, _)| status),
-            |status| *status == 200,
-        ))
-    })
-    .await?;
+    probes_of(others[1], "the second pod to be ready").await?;
     let maps = ConfigMaps::of(hub.environment.server("alpha").client().await?);
     maps.ask("a", "world").await?;
     maps.expect_value("a-greeting", "greeting", Some("hello, world, from alpha"))
         .await?;
     first.program.signal("KILL")?;
+    // A team creates one and breaks another before anybody leads again, and deletes the first one after.
+    let mut other = hello("team-a/other");
+    other["spec"]["config"] = json!({"greeting": "bye"});
+    other["spec"]["guest"] = json!({"name": "no-such"});
+    hub.create(other.clone()).await?;
     maps.ask("b", "you").await?;
     maps.expect_value("b-greeting", "greeting", Some("hello, you, from alpha"))
+        .await?;
+
+    hub.expect(&other, "Accepted False UnknownGuest").await?;
+    hub.change(&other, json!({"guest": {"name": "hello"}}))
+        .await?;
+    hub.expect(&other, "Ready True Reconciling").await?;
+    hub.change(&greeter, json!({"guest": {"name": "no-such"}}))
+        .await?;
+    hub.expect(&greeter, "Accepted False UnknownGuest").await?;
+    // A new pod takes the place of the one that was killed, and the one that leads goes. What is deleted meanwhile stays deleted.
+    let third = Pod::start("windlass-3", &template, &node(&first_config))?;
+    probes_of(ports[1], "the third pod to be ready").await?;
+    second.stop().await?;
+    hub.delete(&other).await?;
+    hub.change(&greeter, json!({"guest": {"name": "hello"}}))
+        .await?;
+    hub.expect(&greeter, "Ready True Reconciling").await?;
+    maps.ask("c", "all").await?;
+    maps.expect_value("c-greeting", "greeting", Some("hello, all, from alpha"))
         .await?;
 
     // An upgrade changes the pods, and what teams have stays when the chart goes.
     let three = [&["upgrade"], &release[..], &["--set", "replicas=3"]].concat();
     printed(&helm, &kubeconfig, &three).await?;
     assert_eq!(get("deployment").await?["spec"]["replicas"], 3);
-    second.stop().await?;
+    third.stop().await?;
     printed(
         &helm,
         &kubeconfig,

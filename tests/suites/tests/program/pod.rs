@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 use windlass_harness::program::{Program, binary};
-use windlass_harness::testenv::Server;
+use windlass_harness::testenv::{Environment, Server};
 
 /// Makes a root of the system's libraries, the program and the volumes, and runs the program there as the pod's user.
 const CONTAINER: &str = r#"
@@ -25,7 +25,8 @@ for folder in usr lib lib64; do
     mount --rbind "/$folder" "$root/$folder"
   fi
 done
-mkdir "$root/proc" "$root/dev"
+mkdir "$root/proc" "$root/dev" "$root/etc"
+echo "127.0.0.1 localhost" >"$root/etc/hosts"
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 touch "$root/windlass"
@@ -52,6 +53,51 @@ pub(crate) struct Node<'a> {
     pub(crate) token: &'a str,
     /// The files of its ConfigMap.
     pub(crate) config: &'a Json,
+}
+
+/// What the chart has made in the namespace `windlass` of a server.
+pub(crate) struct Installed<'a> {
+    server: &'a Server,
+    template: Json,
+    config: Json,
+    token: String,
+}
+
+impl<'a> Installed<'a> {
+    /// Reads it.
+    pub(crate) async fn read(environment: &Environment, server: &'a Server) -> Result<Self> {
+        let kubectl = environment.binaries().kubectl();
+        let folder = tempfile::tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        server.write_kubeconfig(&kubeconfig)?;
+        let get = async |kind: &str| -> Result<Json> {
+            let args = ["get", kind, "windlass", "-n", "windlass", "-o", "json"];
+            Ok(serde_json::from_str(
+                &printed(&kubectl, &kubeconfig, &args).await?,
+            )?)
+        };
+        let token = ["create", "token", "windlass", "-n", "windlass"];
+        Ok(Self {
+            server,
+            template: get("deployment").await?["spec"]["template"].take(),
+            config: get("configmap").await?["data"].take(),
+            token: printed(&kubectl, &kubeconfig, &token)
+                .await?
+                .trim()
+                .to_owned(),
+        })
+    }
+
+    /// Starts a pod of the Deployment.
+    pub(crate) fn start(&self, name: &str) -> Result<Pod> {
+        let node = Node {
+            server: self.server,
+            namespace: "windlass",
+            token: &self.token,
+            config: &self.config,
+        };
+        Pod::start(name, &self.template, &node)
+    }
 }
 
 /// A pod that runs. It is killed when this is dropped.

@@ -1,4 +1,4 @@
-//! The commands of an example's README, run as they are written. Entry points: [`in_memory`], [`with_kcp`].
+//! The commands of a page, run as they are written. Entry points: [`in_memory`] and [`with_kcp`] for the README of an example, [`commands`] and [`bash`].
 
 use crate::examples::USER;
 use anyhow::{Context, Result, ensure};
@@ -29,7 +29,7 @@ pub(crate) async fn in_memory(example: &str, least: usize) -> Result<()> {
     }
     let mut program = Program::start(&repository, dev)?;
     program.line_with("admin endpoints", BUILD).await?;
-    let commands = commands(&folder, "In memory", least)?;
+    let commands = commands(&format!("{folder}/README.md"), "In memory", least)?;
     // `dev` runs already.
     let commands = commands.iter().filter(|line| !line.starts_with("cargo "));
     let text: Vec<&str> = commands.map(String::as_str).collect();
@@ -47,7 +47,7 @@ async fn on_servers(example: &str, files: &[(&str, &Path)], least: usize) -> Res
     std::os::unix::fs::symlink(repository.join("guests"), folder.path().join("guests"))?;
     let own = format!("examples/{example}");
     copy(&repository.join(&own), &folder.path().join(&own))?;
-    let asked = commands(&own, "On your own servers", least)?;
+    let asked = commands(&format!("{own}/README.md"), "On your own servers", least)?;
     let given = asked.iter().filter(|line| line.ends_with("=<the file>"));
     ensure!(given.count() == files.len(), "files are given: {asked:?}");
     let commands = asked.iter().filter(|line| !line.ends_with("=<the file>"));
@@ -113,7 +113,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Runs commands with bash, to the first one that fails. kubectl is among them.
-async fn bash(folder: &Path, commands: &str, variables: &[(&str, &Path)]) -> Result<()> {
+pub(crate) async fn bash(folder: &Path, commands: &str, variables: &[(&str, &Path)]) -> Result<()> {
     let kubectl = Binaries::find()?.kubectl();
     let tools = kubectl.parent().context("a folder")?;
     let path = std::env::var("PATH").unwrap_or_default();
@@ -133,15 +133,12 @@ async fn bash(folder: &Path, commands: &str, variables: &[(&str, &Path)]) -> Res
     Ok(())
 }
 
-/// The commands of a part in their order, at least so many.
-fn commands(folder: &str, part: &str, least: usize) -> Result<Vec<String>> {
-    let readme = windlass_harness::repository()
-        .join(folder)
-        .join("README.md");
-    let text = fs::read_to_string(readme)?;
+/// The commands of a part of a page in their order, at least so many.
+pub(crate) fn commands(page: &str, part: &str, least: usize) -> Result<Vec<String>> {
+    let text = fs::read_to_string(windlass_harness::repository().join(page))?;
     let (_, text) = text
         .split_once(&format!("\n## {part}\n"))
-        .context("the part of the README")?;
+        .context("the part of the page")?;
     let text = text.split("\n## ").next().unwrap_or_default();
     let commands = text.lines().filter_map(|line| line.strip_prefix("    "));
     let commands: Vec<String> = commands.map(str::to_owned).collect();

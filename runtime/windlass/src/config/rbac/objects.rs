@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 const API: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "windlass.dev";
 const READ: [&str; 3] = ["get", "list", "watch"];
+const WATCH: [&str; 2] = ["list", "watch"];
 const WRITE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The ClusterRoles, and with a subject the binding of the process's.
@@ -30,21 +31,22 @@ pub(crate) fn cluster_roles(name: &str, bind: Option<&Subject>) -> Vec<Json> {
             name,
             &[],
             &[
-                rule(GROUP, &kinds, &READ),
+                rule(GROUP, &kinds, &WATCH),
                 rule(GROUP, &status.each_ref().map(String::as_str), &["patch"]),
                 rule("", &["namespaces"], &READ),
                 rule("", &["events"], &["create", "patch"]),
                 rule(
                     "apiextensions.k8s.io",
                     &["customresourcedefinitions"],
-                    &["list", "watch"],
+                    &WATCH,
                 ),
             ],
         ),
     ];
     manifests.extend(bind.map(|subject| binding(name, subject)));
-    let values = rule("", &["secrets", "configmaps"], &READ);
-    manifests.push(role(&format!("{name}-config"), &[], &[values]));
+    let secrets = rule("", &["secrets"], &READ);
+    let values = rule("", &["configmaps"], &WATCH);
+    manifests.push(role(&format!("{name}-config"), &[], &[secrets, values]));
     manifests
 }
 
