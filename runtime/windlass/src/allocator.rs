@@ -1,4 +1,6 @@
-//! Returns freed memory to the system. Entry point: [`give_back`].
+//! The allocator, and freed memory that returns to the system. Entry point: [`give_back`].
+//!
+//! The static program uses mimalloc, because musl's own allocator has one lock for all threads. What follows is about glibc.
 //!
 //! glibc raises its mmap threshold with every large block that is freed, and then keeps large blocks in its heaps: 200 MB stayed after
 //! one burst of large lists. A threshold that is set does not rise, but glibc reads the setting only when a process starts.
@@ -7,6 +9,10 @@ use std::env;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// glibc returns free memory at the end of a heap beyond this many bytes; see mallopt(3). An operator's setting wins.
 const VARIABLE: &str = "MALLOC_TRIM_THRESHOLD_";
