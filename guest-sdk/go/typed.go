@@ -11,7 +11,7 @@ import "iter"
 //
 //	func (ConfigMap) GVK() windlass.GroupVersionKind { return windlass.GVK("v1", "ConfigMap") }
 //
-// Writes add apiVersion and kind. An update removes fields that the struct does not have: apply or patch instead.
+// Writes add apiVersion and kind. An update of what was read keeps the fields that the struct does not have, if it embeds [ObjectMeta].
 type Kinded interface {
 	// GVK is the kind; called on the zero value too.
 	GVK() GroupVersionKind
@@ -41,6 +41,9 @@ type ObjectMeta struct {
 	Finalizers []string `json:"finalizers,omitempty"`
 	// OwnerReferences are the owners of this object.
 	OwnerReferences []OwnerReference `json:"ownerReferences,omitempty"`
+
+	// The whole object, as it was read.
+	read string
 }
 
 // OwnerReference refers to the owner of an object.
@@ -120,7 +123,14 @@ func Create[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, 
 // Update replaces an object and returns it as stored; with a resource version only if that is still its version, else the error
 // is conflict.
 func Update[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, error) {
-	return write(*object, writeOptions(options), cluster.backend.Update)
+	update := func(kind GroupVersionKind, text string, options WriteOptions) (string, error) {
+		whole, err := withUnknown(object, text)
+		if err != nil {
+			return "", err
+		}
+		return cluster.backend.Update(kind, whole, options)
+	}
+	return write(*object, writeOptions(options), update)
 }
 
 // Apply creates or changes an object so that it has these fields (server-side apply), and returns it as stored. A field of
@@ -148,6 +158,9 @@ func decode[T any](kind GroupVersionKind, text string) (*T, error) {
 	into := new(T)
 	if err := decodeInto(kind, text, into); err != nil {
 		return nil, err
+	}
+	if into, is := any(into).(kept); is {
+		into.keep(text)
 	}
 	return into, nil
 }

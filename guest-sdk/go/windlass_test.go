@@ -150,6 +150,52 @@ func TestAStructIsWrittenWithItsKindAndReadBack(t *testing.T) {
 	}
 }
 
+type Site struct {
+	windlass.ObjectMeta `json:"metadata"`
+	Spec                struct {
+		Host  string `json:"host"`
+		Ports []struct {
+			Port int `json:"port"`
+		} `json:"ports,omitempty"`
+	} `json:"spec"`
+	Note string `json:"note,omitempty"`
+}
+
+func (Site) GVK() windlass.GroupVersionKind { return windlass.GVK("x/v1", "Site") }
+
+func TestAnUpdateKeepsWhatTheStructDoesNotKnow(t *testing.T) {
+	read := object(t, `{"apiVersion":"x/v1","kind":"Site","note":"goes","metadata":{"namespace":"default","name":"a","uid":"u","new":[1]},
+		"spec":{"host":"old","ports":[{"port":80,"name":"web"}],"big":9223372036854775807},"other":{"x":1}}`)
+	written := object(t, `{"apiVersion":"x/v1","kind":"Site","metadata":{"namespace":"default","name":"a","uid":"u","new":[1]},
+		"spec":{"host":"new","ports":[{"port":81,"name":"web"}],"big":9223372036854775807},"other":{"x":1}}`)
+	script := windlasstest.New(t)
+	cluster := script.Cluster("c")
+	cluster.ExpectGet(Site{}.GVK(), key).Return(read)
+	cluster.ExpectUpdate(written).Return(written)
+	client := cluster.Client()
+	site, err := windlass.Get[Site](client, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.Spec.Host, site.Note, site.Spec.Ports[0].Port = "new", "", 81
+	if _, err := windlass.Update(client, site); err != nil {
+		t.Fatal(err)
+	}
+
+	// Another object is made of it: nothing of the first one is in it.
+	cluster.ExpectGet(Site{}.GVK(), key).Return(read)
+	cluster.ExpectUpdate(object(t, `{"apiVersion":"x/v1","kind":"Site","metadata":{"name":"b"},"spec":{"host":"old"}}`)).Return(read)
+	site, err = windlass.Get[Site](client, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := Site{ObjectMeta: windlass.ObjectMeta{Name: "b"}}
+	other.Spec.Host = site.Spec.Host
+	if _, err := windlass.Update(client, &other); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAnAbsentObjectIsNilAndNoError(t *testing.T) {
 	alpha := windlasstest.New(t).Cluster("alpha")
 	alpha.ExpectGet(maps, key, windlass.Live)

@@ -104,6 +104,14 @@ pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
         return Ok(text);
     };
     let kind = object.kind();
+    // A type that keeps unknown fields may have read them.
+    if text.contains(r#""apiVersion":"#) {
+        let mut object: serde_json::Map<String, serde_json::Value> =
+            json::from_str(&text).map_err(|error| unfit("encode", &kind, &error))?;
+        object.insert("apiVersion".to_owned(), kind.api_version().into());
+        object.insert("kind".to_owned(), kind.kind.as_str().into());
+        return serde_json::to_string(&object).map_err(|error| unfit("encode", &kind, &error));
+    }
     let comma = if fields == "}" { "" } else { "," };
     Ok(format!(
         r#"{{"apiVersion":"{}","kind":"{}"{comma}{fields}"#,
@@ -129,7 +137,8 @@ fn unfit(how: &str, what: &dyn fmt::Display, error: &dyn fmt::Display) -> ApiErr
 /// Makes a struct with a field `metadata: Metadata` and serde's derives a [`Typed`] resource.
 ///
 /// Name only the fields that you need. The macro adds `apiVersion` and `kind`. [`crate::Cluster::update`] sends only these fields
-/// and so removes all others: write such a type by server-side apply or by a patch.
+/// and so removes all others: write such a type by server-side apply or by a patch, or give it a field for the others,
+/// `#[serde(flatten)] rest: BTreeMap<String, serde_json::Value>`, as `windlass types` does.
 ///
 /// ```
 /// # use std::collections::BTreeMap;

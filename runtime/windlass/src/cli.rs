@@ -2,6 +2,7 @@
 
 use crate::config::kinds::Interval;
 use crate::logging::LogFormat;
+use crate::types::Language;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -82,6 +83,11 @@ pub(crate) enum Command {
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
     Test(TestArgs),
+    /// Write types of kinds into a guest, from their CustomResourceDefinitions
+    ///
+    /// Writes one file for each definition, with the descriptions of its schema. Run it again when a definition changes. A file that it has
+    /// not written is left alone.
+    Types(TypesArgs),
     /// Show what a component needs and offers
     Check(CheckArgs),
     /// Print the CustomResourceDefinitions of Provider, Tenant and Reconciler
@@ -261,6 +267,23 @@ pub(crate) struct TestArgs {
     /// Write the results to this file too, as XML of JUnit
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+/// `types`.
+#[derive(Debug, Args)]
+pub(crate) struct TypesArgs {
+    /// Files with CustomResourceDefinitions, for example of `kubectl get crd NAME -o yaml`
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The folder of the guest
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) into: PathBuf,
+    /// The language [default: the one of the guest]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) language: Option<Language>,
+    /// The version of the kinds [default: the one that is stored]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) api_version: Option<String>,
 }
 
 /// `push`.

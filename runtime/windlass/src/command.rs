@@ -16,6 +16,7 @@ pub(crate) mod requeue;
 pub(crate) mod rollback;
 pub(crate) mod run;
 pub(crate) mod test;
+pub(crate) mod types;
 
 use crate::cli::Format;
 use crate::run::idle::Report;

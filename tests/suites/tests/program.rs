@@ -114,6 +114,8 @@ mod scraped;
 mod shells;
 #[path = "program/traces.rs"]
 mod traces;
+#[path = "program/types.rs"]
+mod types;
 #[path = "program/website.rs"]
 mod website;
 #[path = "program/tenancy.rs"]

@@ -17,7 +17,7 @@ mod settings;
 mod tool;
 
 use crate::config::schema::Schema;
-use language::Language;
+pub(crate) use language::Language;
 pub(crate) use saves::{Builds, Built};
 use settings::World;
 use std::fs::File;

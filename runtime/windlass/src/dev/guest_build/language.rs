@@ -47,7 +47,7 @@ impl Language {
     ///
     /// # Errors
     /// When there is no language, or several; the error lists the markers.
-    pub(super) fn of(folder: &Path) -> Result<Self, BuildError> {
+    pub(crate) fn of(folder: &Path) -> Result<Self, BuildError> {
         let listing = std::fs::read_dir(folder).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
                 BuildError::NoFolder(folder.to_owned())

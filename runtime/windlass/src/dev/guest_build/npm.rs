@@ -83,6 +83,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     check_entry(&entry, &folder.join("package.json"))?;
     install(folder, work).await?;
     let (bundler, componentizer) = (tool(folder, BUNDLER)?, tool(folder, COMPONENTIZER)?);
+    check_types(folder).await?;
     let module = bundle(folder, work, &bundler, &entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
     let world = world(&module, &work.join("guest.json"), manifest.windlass.world)?.name();
@@ -179,6 +180,18 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     folders.find_map(|above| {
         Some(above.join("node_modules/.bin").join(name)).filter(|path| path.is_file())
     })
+}
+
+/// Checks the types of a project with a tsconfig.json and the compiler of TypeScript. esbuild only leaves them out.
+async fn check_types(folder: &Path) -> Result<(), BuildError> {
+    let compiler = find(folder, "tsc").filter(|_| folder.join("tsconfig.json").is_file());
+    match compiler {
+        Some(compiler) => {
+            let check = Tool::new(&compiler, folder, NODE);
+            check.args(["--noEmit", "--project", "."]).run().await
+        }
+        None => Ok(()),
+    }
 }
 
 /// Bundles the guest and its imports, except the host's, into one module.

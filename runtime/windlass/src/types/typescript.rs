@@ -1,0 +1,92 @@
+//! Types in TypeScript: interfaces, and the kind for calls. Entry point: [`text`].
+
+use super::kind::Kind;
+use super::schema::{Field, Type};
+use super::{MARK, comment};
+
+pub(super) fn text(kind: &Kind) -> String {
+    let mut text =
+        format!("// {MARK}\n\nimport {{ type KubernetesObject, kind }} from 'windlass-sdk';\n");
+    for (at, one) in kind.structs.iter().enumerate() {
+        text += "\n";
+        text += &doc("", &one.description);
+        let extends = if at == 0 {
+            " extends KubernetesObject"
+        } else {
+            ""
+        };
+        text += &format!("export interface {}{extends} {{\n", one.name);
+        one.fields.iter().for_each(|field| text += &line(field));
+        if one.is_open && at > 0 {
+            text += "  [field: string]: unknown;\n";
+        }
+        text += "}\n";
+    }
+    let (name, api_version) = (&kind.name, quoted(&kind.api_version));
+    text += &format!(
+        "\nexport const {name} = kind<{name}>({api_version}, {});\n",
+        quoted(&kind.kind)
+    );
+    text
+}
+
+fn line(field: &Field) -> String {
+    let name = match is_identifier(&field.name) {
+        true => field.name.clone(),
+        false => quoted(&field.name),
+    };
+    let optional = if field.is_always_there { "" } else { "?" };
+    let null = if field.is_nullable { " | null" } else { "" };
+    let doc = doc("  ", &field.description);
+    format!("{doc}  {name}{optional}: {}{null};\n", shown(&field.of))
+}
+
+fn shown(of: &Type) -> String {
+    match of {
+        Type::Text => "string".to_owned(),
+        Type::Choice(choices) => {
+            let choices: Vec<String> = choices.iter().map(|one| quoted(one)).collect();
+            choices.join(" | ")
+        }
+        Type::Integer | Type::Number => "number".to_owned(),
+        Type::Boolean => "boolean".to_owned(),
+        Type::IntOrString => "number | string".to_owned(),
+        Type::Any => "unknown".to_owned(),
+        Type::List(items) => match **items {
+            Type::Choice(_) | Type::IntOrString => format!("({})[]", shown(items)),
+            _ => format!("{}[]", shown(items)),
+        },
+        Type::Map(values) => format!("Record<string, {}>", shown(values)),
+        Type::Struct(name) => name.clone(),
+    }
+}
+
+fn doc(indent: &str, description: &str) -> String {
+    match &*comment(description) {
+        [] => String::new(),
+        [line] => format!("{indent}/** {line} */\n"),
+        lines => {
+            let lines: Vec<String> = lines
+                .iter()
+                .map(|line| format!("{indent} * {line}").trim_end().to_owned() + "\n")
+                .collect();
+            format!("{indent}/**\n{}{indent} */\n", lines.concat())
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let mut letters = name.chars();
+    let first = letters.next();
+    first.is_some_and(|it| it.is_ascii_alphabetic() || it == '_' || it == '$')
+        && letters.all(|it| it.is_ascii_alphanumeric() || it == '_' || it == '$')
+}
+
+fn quoted(text: &str) -> String {
+    format!(
+        "'{}'",
+        text.replace('\\', "\\\\")
+            .replace('\'', "\\'")
+            .replace('\n', "\\n")
+    )
+}
