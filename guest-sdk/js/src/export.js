@@ -10,8 +10,9 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { NotReady, TerminalError, explain as explained, milliseconds } from './errors.js';
+import { ApiError, NotReady, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
+import { frames } from './stack.js';
 
 /**
  * @param {sdk.ReconcilerDefinition} definition
@@ -102,16 +103,14 @@ function action(answer) {
  */
 const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) });
 
-/** The errors that the language throws for a bug. */
-const BUGS = ['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'InternalError'];
-
 /**
- * Logs the stack of an error that looks like a bug of the guest.
+ * Logs where an error was thrown, unless it is one by which calls and reconciles end.
  *
  * @param {unknown} error
  */
 function report(error) {
-  if (error instanceof Error && BUGS.includes(error.name)) log.error('guest threw', { why: explain(error), at: error.stack ?? '' });
+  if (!(error instanceof Error) || error instanceof ApiError || error instanceof TerminalError) return;
+  log.error('guest threw', { why: explain(error), at: frames(error.stack ?? '') });
 }
 
 /** @param {Gvk} kind */

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ApiError, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
 import { Script } from 'windlass-sdk/testing';
+import { frames } from '../src/stack.js';
 
 const Pod = kind('v1', 'Pod');
 const Deployment = kind('apps/v1', 'Deployment');
@@ -121,7 +122,7 @@ test('an error that is its own cause is told', () => {
   assert.match(JSON.stringify(outcome), /round: round/);
 });
 
-test('a bug is logged with where it is, an expected failure is not', () => {
+test('an exception is logged with where it was thrown, a failure of a call is not', () => {
   const script = new Script();
   script.reconcile(
     reconciling(() => /** @type {any} */ (undefined).name),
@@ -129,9 +130,22 @@ test('a bug is logged with where it is, an expected failure is not', () => {
   );
   assert.match(script.lines[0].fields.at, /guest\.test\.js/);
   assert.equal(script.lines[0].message, 'guest threw');
-  script.reconcile(throwing(new Error('not yet')), request);
+  script.reconcile(throwing(new Error('broken')), request);
+  assert.equal(script.lines[1].fields.why, 'broken');
+  script.reconcile(throwing(new TerminalError('wrong')), request);
   script.reconcile(throwing(new ApiError({ code: 'timeout', message: 'no answer' })), request);
-  assert.equal(script.lines.length, 1);
+  assert.equal(script.lines.length, 2);
+});
+
+test('a stack has the lines of the author’s files, if the build has told them', () => {
+  const stack = '    at greet (guest.js:12:7)\n    at <anonymous> (guest.js:40:1)\n    at guest.js:13\n    at native\n';
+  assert.equal(frames(stack), stack.trim());
+  /** @type {any} */ (globalThis).windlassSourceLines = { files: ['sdk.js', 'src/guest.ts'], runs: [[11, 4, 1, 3]] };
+  try {
+    assert.equal(frames(stack), 'greet src/guest.ts:4, src/guest.ts:5');
+  } finally {
+    delete (/** @type {any} */ (globalThis).windlassSourceLines);
+  }
 });
 
 test('config, time and log are the host’s', () => {

@@ -112,6 +112,8 @@ mod pod;
 mod scraped;
 #[path = "program/shells.rs"]
 mod shells;
+#[path = "program/throwing.rs"]
+mod throwing;
 #[path = "program/traces.rs"]
 mod traces;
 #[path = "program/types.rs"]

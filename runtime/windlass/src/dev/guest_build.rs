@@ -14,6 +14,7 @@ mod npm;
 mod python;
 mod saves;
 mod settings;
+mod source_lines;
 mod tool;
 
 use crate::config::schema::Schema;

@@ -3,6 +3,7 @@
 
 use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
+use super::source_lines::SourceLines;
 use super::tool::Tool;
 use super::{BuildError, contract, io_error};
 use serde::Deserialize;
@@ -214,10 +215,18 @@ async fn bundle(
             "--external:windlass:*",
             "--log-level=warning",
             "--metafile=.windlass/build/guest.json",
+            "--sourcemap=external",
+            "--sources-content=false",
         ])
         .arg(outfile)
         .run()
         .await?;
+    let map = std::fs::read(module.with_extension("js.map")).unwrap_or_default();
+    if let Some(lines) = SourceLines::read(&map) {
+        let bundled = std::fs::read_to_string(&module).map_err(io_error(&module))?;
+        let told = bundled + &lines.statement();
+        std::fs::write(&module, told).map_err(io_error(&module))?;
+    }
     Ok(module)
 }
 
