@@ -83,6 +83,10 @@ pub(crate) enum Command {
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
     Test(TestArgs),
+    /// Replace the SDK in a guest's project by that of this program
+    ///
+    /// The folder `sdk`, as `windlass new` made it. A file in it that you have changed is not overwritten without --force; then nothing is.
+    Upgrade(UpgradeArgs),
     /// Write types of kinds into a guest, from their CustomResourceDefinitions
     ///
     /// Writes one file for each definition, with the descriptions of its schema. Run it again when a definition changes. A file that it has
@@ -267,6 +271,17 @@ pub(crate) struct TestArgs {
     /// Write the results to this file too, as XML of JUnit
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+/// `upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// The folder of the guest
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Overwrite files that were changed too
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `types`.

@@ -17,6 +17,7 @@ pub(crate) mod rollback;
 pub(crate) mod run;
 pub(crate) mod test;
 pub(crate) mod types;
+pub(crate) mod upgrade;
 
 use crate::cli::Format;
 use crate::run::idle::Report;

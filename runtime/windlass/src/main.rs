@@ -87,6 +87,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
+            Command::Upgrade(args) => command::upgrade::execute(&args, format),
             Command::Types(args) => command::types::execute(&args, format),
             Command::Completion(args) => command::completion::execute(&args),
             Command::Man(args) => command::completion::write_pages(&args),

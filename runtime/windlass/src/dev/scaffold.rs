@@ -1,23 +1,16 @@
-//! Writes new guest projects: a template and its SDK. Entry point: [`write()`].
+//! Writes new guest projects: a template and its SDK. Entry points: [`write()`] and [`sdk::upgrade`].
 
 mod rust;
+pub(crate) mod sdk;
 
 use crate::cli::Lang;
 use crate::dev::embedded;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
-
-/// The folder of the SDK in a project.
-const SDK: &str = "sdk";
+use std::path::Path;
 
 /// The part of a template that is the same in every language: its documents, seeds and tests of the component.
 const EVERY: &str = "templates/every-language";
-
-/// The parts of an SDK that a project does not need: folders, endings, files.
-const OWN_FOLDERS: [&str; 2] = ["test/", "tests/"];
-const OWN_ENDS: [&str; 1] = ["_test.go"];
-const OWN_FILES: [&str; 3] = [".clang-format", "Makefile", "bindings"];
 
 /// The longest name of a Reconciler, which has the name of its project.
 const LONGEST_NAME: usize = 63;
@@ -32,17 +25,6 @@ impl Lang {
             Self::Python => "templates/python",
             Self::Go => "templates/go",
             Self::C => "templates/c",
-        }
-    }
-
-    /// The folder of its SDK.
-    fn sdk(self) -> &'static str {
-        match self {
-            Self::Rust => "guest-sdk/rust",
-            Self::Typescript | Self::Javascript => "guest-sdk/js",
-            Self::Python => "guest-sdk/python",
-            Self::Go => "guest-sdk/go",
-            Self::C => "guest-sdk/c",
         }
     }
 
@@ -83,10 +65,10 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
         };
         files.push((fill(path), bytes));
     }
-    files.extend(sdk(lang)?);
     for (path, bytes) in files {
-        put(&folder.join(path), &bytes)?;
+        sdk::put(&folder.join(path), &bytes)?;
     }
+    sdk::write(folder, lang)?;
     Ok(name)
 }
 
@@ -94,31 +76,6 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
 fn holds_something(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     folder.is_file() || entries.into_iter().any(|entry| entry.file_name() != ".git")
-}
-
-/// The files of the SDK, with the contract.
-fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
-    let mut files = Vec::new();
-    for (path, bytes) in embedded::below(lang.sdk()).filter(|(path, _)| is_for_projects(path)) {
-        let bytes = match (lang, path) {
-            (Lang::Rust, "Cargo.toml") => Cow::Owned(rust::manifest(bytes)?.into_bytes()),
-            _ => Cow::Borrowed(bytes),
-        };
-        files.push((format!("{SDK}/{path}"), bytes));
-    }
-    for (path, bytes) in embedded::below("wit") {
-        let path = format!("{SDK}/wit/{path}");
-        if !files.iter().any(|(there, _)| *there == path) {
-            files.push((path, Cow::Borrowed(bytes)));
-        }
-    }
-    Ok(files)
-}
-
-fn is_for_projects(path: &str) -> bool {
-    !OWN_FOLDERS.iter().any(|folder| path.starts_with(folder))
-        && !OWN_ENDS.iter().any(|end| path.ends_with(end))
-        && !OWN_FILES.contains(&path)
 }
 
 /// The name of a project: the last part of its path.
@@ -138,16 +95,9 @@ fn name(folder: &Path) -> Result<String> {
     )
 }
 
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        std::fs::create_dir_all(path.parent().map_or(PathBuf::new(), Path::to_owned))?;
-        std::fs::write(path, bytes)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::sdk::SDK;
     use super::*;
     use clap::ValueEnum;
 
@@ -213,14 +163,6 @@ mod tests {
                     }
                 }
             }
-        }
-    }
-
-    #[test]
-    fn a_project_has_of_its_sdk_what_it_is_built_and_tested_with() {
-        assert!(is_for_projects("src/lib.rs") && is_for_projects("testing/windlass_test.c"));
-        for own in ["tests/test_script.py", "windlass_test.go", "Makefile"] {
-            assert!(!is_for_projects(own), "{own}");
         }
     }
 

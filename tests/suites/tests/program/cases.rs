@@ -246,3 +246,20 @@ async fn a_project_is_not_written_over_anything() -> Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn the_sdk_of_a_project_is_upgraded() -> Result<()> {
+    let project = Project::new()?;
+    let run = async |args: &[&str]| Program::run(project.path(), args, SOON).await;
+    run(&["new", "demo", "--lang", "python"])
+        .await?
+        .expect_code(0)?;
+    std::fs::remove_file(project.path().join("demo/sdk/windlass/fleet.py"))?;
+    let said = run(&["upgrade", "demo"]).await?.expect_code(0)?.stdout;
+    assert!(said.contains("1 file changed"), "{said}");
+    let file = project.path().join("demo/sdk/windlass/fleet.py");
+    std::fs::write(&file, "# mine\n")?;
+    let said = run(&["upgrade", "demo"]).await?.expect_code(1)?.stderr;
+    assert!(said.contains("windlass/fleet.py: with --force"), "{said}");
+    Ok(())
+}
