@@ -268,6 +268,9 @@ pub(crate) struct TestArgs {
     /// How long a test, or a step of it, may take until nothing is left to do
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
+    /// Run again after every save, until a signal
+    #[arg(long)]
+    pub(crate) watch: bool,
     /// Write the results to this file too, as XML of JUnit
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,

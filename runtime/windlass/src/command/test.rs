@@ -11,6 +11,7 @@ use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, RunOptions};
+use crate::watch::{Target, Watch};
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -48,8 +49,56 @@ struct Report {
 /// # Errors
 /// When there is no case, one cannot be read, or a guest does not build.
 pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> Result<ExitCode> {
-    let cases = Case::all(&args.folder, &args.cases)?;
     let stop = stop_on_signals()?;
+    match args.watch {
+        true => follow(&args, format, &engine, &stop).await,
+        false => once(&args, format, &engine, &stop).await,
+    }
+}
+
+/// Runs the cases now and after every save of the project, until a signal. Prints errors, and goes on.
+async fn follow(
+    args: &TestArgs,
+    format: Format,
+    engine: &Options,
+    stop: &CancellationToken,
+) -> Result<ExitCode> {
+    let mut watch = Watch::start().context("watch the project")?;
+    loop {
+        // Before the run, so that a save during it is not missed.
+        watch.set(followed(args));
+        let done = once(args, format, engine, stop).await;
+        if stop.is_cancelled() {
+            return Ok(super::DONE);
+        }
+        if let Err(error) = done {
+            anstream::eprintln!("{} {error:#}", Tone::Bad.paint("error:"));
+        }
+        if format != Format::Json {
+            anstream::println!("{}", Tone::Dim.paint("waiting for a change"));
+        }
+        if stop.run_until_cancelled(watch.changed()).await.is_none() {
+            return Ok(super::DONE);
+        }
+    }
+}
+
+/// The folders of the project and of the guests that it is built from.
+fn followed(args: &TestArgs) -> BTreeSet<Target> {
+    let configuration = configuration(&args.folder.join("windlass.yaml"));
+    let guests = configuration.iter().flat_map(run::source_folders);
+    let all = guests.chain([args.folder.clone()]);
+    all.map(Target::Tree).collect()
+}
+
+/// Runs the cases once.
+async fn once(
+    args: &TestArgs,
+    format: Format,
+    engine: &Options,
+    stop: &CancellationToken,
+) -> Result<ExitCode> {
+    let cases = Case::all(&args.folder, &args.cases)?;
     let mut built = BTreeSet::new();
     let mut report = Report {
         passed: 0,
@@ -73,7 +122,7 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
         let seed = case.seed(&configuration)?;
         let stop = stop.clone();
         let fleet = (seed, &configuration);
-        let outcome = run(&case, file, fleet, &args.folder, idle, &engine, stop).await?;
+        let outcome = run(&case, file, fleet, &args.folder, idle, engine, stop).await?;
         if format != Format::Json {
             print(&outcome);
         }

@@ -248,6 +248,22 @@ async fn a_project_is_not_written_over_anything() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_save_runs_the_tests_again() -> Result<()> {
+    let project = project()?;
+    project.write("tests/one/seed/eu/a.yaml", ASKING)?;
+    let expected = "tests/one/expect/a.yaml";
+    project.write(expected, greeting("hello, moon, from eu"))?;
+    let mut program = Program::start(project.path(), ["test", "--watch"])?;
+    program.line_with("failed 1 of 1", SOON).await?;
+    program.line_with("waiting for a change", SOON).await?;
+    project.write(expected, greeting("hello, world, from eu"))?;
+    program.line_with("passed 1 test", SOON).await?;
+    program.signal("INT")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_sdk_of_a_project_is_upgraded() -> Result<()> {
     let project = Project::new()?;
     let run = async |args: &[&str]| Program::run(project.path(), args, SOON).await;
