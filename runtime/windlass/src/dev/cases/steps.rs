@@ -304,9 +304,12 @@ impl Script {
         let mut is_changed = false;
         while let Some((number, step)) = self.left.front() {
             let called = |number: usize| format!("step {number}");
-            let context = || number.map_or_else(String::new, called);
+            let context = || number.map_or_else(|| "the expected objects".to_owned(), called);
             if step.expects() && is_changed {
                 break;
+            }
+            if !step.expects() && !self.differences.is_empty() {
+                return Ok(Next::End);
             }
             if let Step::Wait(time) = step {
                 let time = *time;
@@ -322,11 +325,9 @@ impl Script {
                 }
                 found.iter_mut().for_each(|one| one.step = *number);
                 self.differences.extend(found);
-            } else if self.differences.is_empty() {
+            } else {
                 step.change(fleet).with_context(context)?;
                 is_changed = true;
-            } else {
-                return Ok(Next::End);
             }
             self.left.pop_front();
         }
