@@ -38,6 +38,18 @@ export class TerminalError extends Error {
   }
 }
 
+export class Retry extends Error {
+  /**
+   * @param {string} message
+   * @param {ErrorOptions} [options]
+   */
+  constructor(message, options) {
+    super(message, options);
+    /** @type {'Retry'} */
+    this.name = 'Retry';
+  }
+}
+
 export class NotReady extends Error {
   /**
    * @param {string} message
@@ -123,7 +135,7 @@ function line(thrown) {
   if (thrown instanceof ApiError) return `${thrown.code}: ${thrown.message}`;
   if (!(thrown instanceof Error)) return printed(thrown);
   const { name, message } = thrown;
-  if (name === 'Error' || name === 'TerminalError') return message;
+  if (['Error', 'Retry', 'TerminalError'].includes(name)) return message;
   return message ? `${name}: ${message}` : name;
 }
 

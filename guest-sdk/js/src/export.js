@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { ApiError, NotReady, TerminalError, explain as explained, milliseconds } from './errors.js';
+import { ApiError, NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
 import { frames } from './stack.js';
 
@@ -109,7 +109,7 @@ const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' :
  * @param {unknown} error
  */
 function report(error) {
-  if (!(error instanceof Error) || error instanceof ApiError || error instanceof TerminalError) return;
+  if (!(error instanceof Error) || error instanceof ApiError || error instanceof Retry || error instanceof TerminalError) return;
   log.error('guest threw', { why: explain(error), at: frames(error.stack ?? '') });
 }
 

@@ -8,7 +8,7 @@
 export { condition, setCondition } from './conditions.js';
 export { config, now } from './config.js';
 export { dependents } from './dependents.js';
-export { ApiError, NotReady, TerminalError } from './errors.js';
+export { ApiError, NotReady, Retry, TerminalError } from './errors.js';
 export { defineMapper, defineReconciler, requeueAfter } from './export.js';
 export { hasFinalizer, isDeleting } from './finalizers.js';
 export { log } from './log.js';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ApiError, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
+import { ApiError, Retry, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
 import { Script } from 'windlass-sdk/testing';
 import { frames } from '../src/stack.js';
 
@@ -133,6 +133,7 @@ test('an exception is logged with where it was thrown, a failure of a call is no
   script.reconcile(throwing(new Error('broken')), request);
   assert.equal(script.lines[1].fields.why, 'broken');
   script.reconcile(throwing(new TerminalError('wrong')), request);
+  assert.deepEqual(script.reconcile(throwing(new Retry('soon')), request), { outcome: 'retry', message: 'soon' });
   script.reconcile(throwing(new ApiError({ code: 'timeout', message: 'no answer' })), request);
   assert.equal(script.lines.length, 2);
 });

@@ -559,6 +559,12 @@ export class TerminalError extends Error {
   readonly name: 'TerminalError';
 }
 
+/** Thrown by a reconcile that is to run again with growing delay, as after any error. It is not logged with its stack. */
+export class Retry extends Error {
+  constructor(message: string, options?: ErrorOptions);
+  readonly name: 'Retry';
+}
+
 /**
  * Thrown by a reconcile that waits for something: it runs again after this delay, or earlier after an event, and counts as succeeded. The
  * message is in the log.

@@ -104,14 +104,6 @@ pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
         return Ok(text);
     };
     let kind = object.kind();
-    // A type that keeps unknown fields may have read them.
-    if text.contains(r#""apiVersion":"#) {
-        let mut object: serde_json::Map<String, serde_json::Value> =
-            json::from_str(&text).map_err(|error| unfit("encode", &kind, &error))?;
-        object.insert("apiVersion".to_owned(), kind.api_version().into());
-        object.insert("kind".to_owned(), kind.kind.as_str().into());
-        return serde_json::to_string(&object).map_err(|error| unfit("encode", &kind, &error));
-    }
     let comma = if fields == "}" { "" } else { "," };
     Ok(format!(
         r#"{{"apiVersion":"{}","kind":"{}"{comma}{fields}"#,
@@ -137,8 +129,7 @@ fn unfit(how: &str, what: &dyn fmt::Display, error: &dyn fmt::Display) -> ApiErr
 /// Makes a struct with a field `metadata: Metadata` and serde's derives a [`Typed`] resource.
 ///
 /// Name only the fields that you need. The macro adds `apiVersion` and `kind`. [`crate::Cluster::update`] sends only these fields
-/// and so removes all others: write such a type by server-side apply or by a patch, or give it a field for the others,
-/// `#[serde(flatten)] rest: BTreeMap<String, serde_json::Value>`, as `windlass types` does.
+/// and so removes all others: write such a type by server-side apply or by a patch, or let `windlass types` write one that keeps the others.
 ///
 /// ```
 /// # use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Types of guests, from the schemas of CustomResourceDefinitions. Entry point: [`write`].
+//! Types of guests, from the schemas of CustomResourceDefinitions. Entry point: [`write()`].
 //!
 //! A type has what the schema says, with its descriptions. What a type does not know stays in an object that is read and written back: JavaScript and
 //! Python keep whole objects, types in Rust have a field for the rest, and the SDK of Go remembers what it has read.

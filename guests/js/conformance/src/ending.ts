@@ -1,6 +1,6 @@
 /** Cases about how a reconcile ends. Entry point: `end`. */
 
-import { type Requeue, TerminalError, requeueAfter } from 'windlass-sdk';
+import { type Requeue, Retry, TerminalError, requeueAfter } from 'windlass-sdk';
 import { ConfigMap, type Scene } from './scene';
 import { cut } from './settings';
 
@@ -14,7 +14,7 @@ export function end(name: string, scene: Scene): Requeue | void {
     case 'requeue-now':
       return requeueAfter(0);
     case 'retry':
-      throw new Error('not yet');
+      throw new Retry('not yet');
     case 'terminal':
       throw new TerminalError('never');
     case 'terminal-cut':

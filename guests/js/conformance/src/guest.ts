@@ -3,7 +3,7 @@
  * `reconciler` and `mapper`.
  */
 
-import { type Cluster, type KubernetesObject, config, defineMapper, defineReconciler, kind, log } from 'windlass-sdk';
+import { type Cluster, type KubernetesObject, Retry, config, defineMapper, defineReconciler, kind, log } from 'windlass-sdk';
 import * as fleet from 'windlass-sdk/fleet';
 import { end } from './ending';
 import { cancelled, codes, limits } from './failing';
@@ -69,7 +69,7 @@ export const reconciler = defineReconciler({
 export const mapper = defineMapper((cluster: Cluster, { apiVersion, kind }, objects: KubernetesObject[]) => {
   const newest = objects.at(-1)?.metadata;
   const asked = newest?.annotations?.[FOR];
-  if (!newest || asked === undefined) throw new Error('no cluster is asked for');
+  if (!newest || asked === undefined) throw new Retry('no cluster is asked for');
   const { namespace } = newest;
   const apple = { namespace, name: 'apple' };
   log.info('mapped', {

@@ -77,12 +77,15 @@ pub(super) fn answer(conditions: &[Condition], asked: &Asked) -> (bool, String) 
 
 /// All conditions, in the order in which they become true at the start.
 pub(super) fn conditions(app: &App) -> Vec<Condition> {
+    // Before the clusters: one that a provider reports in between would be missed otherwise, and the start would count as over.
+    let providers = providers(app);
     let clusters = app.manager.clusters();
+    let caches = caches(app, providers.holds, &clusters);
     let pressure = app.pressure.load();
     let mut conditions = vec![
         configuration(app),
-        providers(app),
-        caches(app, &clusters),
+        providers,
+        caches,
         usable_clusters(&clusters),
         reconcilers(app),
         Condition {
@@ -153,7 +156,7 @@ fn providers(app: &App) -> Condition {
 }
 
 /// Whether the clusters of the start are engaged: clusters that join later do not make the process unready.
-fn caches(app: &App, clusters: &[ClusterStatus]) -> Condition {
+fn caches(app: &App, are_reported: bool, clusters: &[ClusterStatus]) -> Condition {
     let now = SystemTime::now();
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let waiting = clusters.iter().filter(|cluster| {
@@ -164,7 +167,7 @@ fn caches(app: &App, clusters: &[ClusterStatus]) -> Condition {
         coming && now.saturating_sub(cluster.since) < START.as_secs()
     });
     let waiting = waiting.count();
-    if waiting == 0 && providers(app).holds {
+    if waiting == 0 && are_reported {
         app.synced.store(true, Ordering::Release);
     }
     let synced = app.synced.load(Ordering::Acquire);

@@ -25,6 +25,13 @@ pub(super) fn text(kind: &Kind) -> String {
         text += &format!("pub struct {} {{\n", one.name);
         let mut taken: Vec<String> = Vec::new();
         if at == 0 {
+            // Read, so that they are not among the rest: the SDK writes them.
+            for (name, json) in [("api_version", "apiVersion"), ("kind", "kind")] {
+                text += &format!(
+                    "    /// As it was read. It is not written: the SDK knows it.\n    #[serde(rename = \"{json}\", default, skip_serializing)]\n    pub {name}: String,\n"
+                );
+                taken.push(name.to_owned());
+            }
             text += "    /// What every object has.\n    pub metadata: Metadata,\n";
             taken.push("metadata".to_owned());
         }

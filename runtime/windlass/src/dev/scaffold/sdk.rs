@@ -1,4 +1,4 @@
-//! The SDK in a project. Entry points: [`write`] and [`upgrade`].
+//! The SDK in a project. Entry points: [`write()`] and [`upgrade`].
 //!
 //! A file beside it has the version and the digest of each of its files, so that an upgrade overwrites nothing that an author has changed.
 
