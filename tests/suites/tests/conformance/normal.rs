@@ -1,8 +1,8 @@
 //! What differs from run to run, taken out of an answer: [`Normal`].
 //!
 //! Uids and versions of objects become the order in which they were first seen, so that equal ones stay equal. Times, versions of
-//! lists, continue tokens, ages, cluster addresses and the order of several unknown fields are not compared; neither are, unless a
-//! case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
+//! lists, continue tokens, ages, cluster addresses, the order of several unknown fields and that of managers, which follows the
+//! second of each write, are not compared; neither are, unless a case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -107,6 +107,9 @@ impl Normal {
                 }
                 ("resourceVersion", _) => "<version>".into(),
                 ("description", Value::String(_)) => "".into(),
+                ("managedFields", Value::Array(managers)) => {
+                    self.value("managedFields", by_manager(managers))
+                }
                 (name, value) => self.value(name, value),
             };
             out.insert(self.text(&name), value);
@@ -129,6 +132,15 @@ impl Normal {
 fn ordinal(seen: &mut BTreeMap<String, usize>, text: &str, what: &str) -> String {
     let next = seen.len() + 1;
     format!("<{what} {}>", seen.entry(text.to_owned()).or_insert(next))
+}
+
+/// Managers in the order that an API server gives them when all wrote in the same second.
+fn by_manager(mut managers: Vec<Value>) -> Value {
+    managers.sort_by_key(|manager| {
+        ["operation", "manager", "apiVersion", "subresource"]
+            .map(|field| manager[field].as_str().unwrap_or_default().to_owned())
+    });
+    managers.into()
 }
 
 /// Whether this is a bookmark that a server sends as time goes by.
