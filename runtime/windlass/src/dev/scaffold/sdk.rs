@@ -82,15 +82,23 @@ pub(crate) fn upgrade(folder: &Path, lang: Lang, force: bool) -> Result<Upgrade>
         bytes.is_some_and(|bytes| self::digest(&bytes) != *digest)
     };
     let own = before.digests.iter().filter(|one| is_changed(*one));
-    let own: Vec<&str> = own.map(|(path, _)| path.as_str()).collect();
+    let own = own.map(|(path, _)| path.as_str());
+    let files = files(lang)?;
+    let is_in_the_way = |(path, bytes): &&(String, Cow<'static, [u8]>)| {
+        let there = std::fs::read(sdk.join(path)).ok();
+        !before.digests.contains_key(path) && there.is_some_and(|there| there != **bytes)
+    };
+    let in_the_way = files.iter().filter(is_in_the_way);
+    let own: Vec<&str> = own
+        .chain(in_the_way.map(|(path, _)| path.as_str()))
+        .collect();
     if !own.is_empty() && !force {
         bail!(
-            "{}: these files were changed: {}: with --force the upgrade overwrites them",
+            "{}: these files are not as windlass wrote them: {}: with --force the upgrade overwrites them",
             sdk.display(),
             own.join(", ")
         );
     }
-    let files = files(lang)?;
     let mut changed = 0;
     for path in before.digests.keys().filter(|path| is_inside(path)) {
         let stays = files.iter().any(|(there, _)| there == path);
@@ -237,7 +245,17 @@ mod tests {
             upgrade(project.path(), Lang::Rust, true).unwrap().changed,
             1
         );
-        std::fs::remove_file(project.path().join("sdk").join(SUMS)).unwrap();
+        // A file of the author's is where the new SDK has one of its own.
+        let sums = project.path().join("sdk").join(SUMS);
+        let noted = std::fs::read_to_string(&sums).unwrap();
+        let others = noted.lines().filter(|line| !line.ends_with("  src/lib.rs"));
+        let others = others.collect::<Vec<_>>().join("\n");
+        std::fs::write(&sums, others).unwrap();
+        std::fs::write(&file, "mine").unwrap();
+        let said = upgrade(project.path(), Lang::Rust, false).unwrap_err();
+        assert!(said.to_string().contains("src/lib.rs"), "{said}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+        std::fs::remove_file(&sums).unwrap();
         let said = upgrade(project.path(), Lang::Rust, false).unwrap_err();
         assert!(said.to_string().contains("--force"), "{said}");
         let none = tempfile::tempdir().unwrap();
