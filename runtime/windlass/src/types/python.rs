@@ -14,8 +14,8 @@ const WORDS: [&str; 35] = [
 
 pub(super) fn text(kind: &Kind) -> String {
     let mut text = format!(
-        "# {MARK}\n\nfrom __future__ import annotations\n\nfrom typing import Any, Literal, NotRequired, TypedDict\n\n\
-         {} = \"{}/{}\"\n",
+        "# {MARK}\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Any, Literal, TypedDict\n\n\
+         if TYPE_CHECKING:\n    from typing_extensions import NotRequired\n\n{} = \"{}/{}\"\n",
         snake(&kind.name).to_uppercase(),
         kind.api_version,
         kind.kind
