@@ -143,6 +143,7 @@ impl Call {
 
     /// Makes the call for an owner, impersonating an identity if there is one. It belongs to the trace that is current now.
     pub(crate) fn made_for(self, owner: Owner, identity: Option<&Identity>) -> Self {
+        trace::asked(&self.path);
         Self {
             identity: identity.cloned(),
             owner: Some(owner),

@@ -13,6 +13,7 @@ use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::env;
 use std::fmt;
@@ -83,17 +84,9 @@ impl Traces {
             .with_http()
             .with_http_client(Collector::new(runtime)?)
             .build()?;
-        // The variable OTEL_SERVICE_NAME has the last word.
-        let name = variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "windlass".to_owned());
-        let mut resource = Resource::builder()
-            .with_service_name(name)
-            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-        if let Some(pod) = variable("POD_NAME") {
-            resource = resource.with_attribute(KeyValue::new("service.instance.id", pod));
-        }
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_resource(resource.build());
+            .with_resource(resource());
         Ok(Some(Self(provider.build())))
     }
 
@@ -117,6 +110,22 @@ impl Traces {
         if let Err(error) = self.0.shutdown_with_timeout(LAST) {
             tracing::warn!(%error, "the last traces may be lost");
         }
+    }
+}
+
+/// What the spans are of. OTEL_RESOURCE_ATTRIBUTES comes before what is known here, and OTEL_SERVICE_NAME before both.
+fn resource() -> Resource {
+    let mut resource = Resource::builder_empty()
+        .with_service_name("windlass")
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_detector(Box::new(TelemetryResourceDetector));
+    if let Some(pod) = variable("POD_NAME") {
+        resource = resource.with_attribute(KeyValue::new("service.instance.id", pod));
+    }
+    let resource = resource.with_detector(Box::new(EnvResourceDetector::new()));
+    match variable("OTEL_SERVICE_NAME") {
+        Some(name) => resource.with_service_name(name).build(),
+        None => resource.build(),
     }
 }
 

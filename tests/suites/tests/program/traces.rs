@@ -113,6 +113,16 @@ async fn a_reconcile_its_calls_and_what_the_server_does_are_one_trace() -> Resul
     let is_child = |span: &Span| span.service == "apiserver" && span.parent == apply.id;
     assert!(spans.iter().any(is_child), "{spans:?}");
     assert!(!collector.text()?.contains(IN_OBJECTS));
+
+    // A name of the user's own.
+    maps.ask("b", IN_OBJECTS).await?;
+    let named = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=fleet-eu");
+    run(&project, &[endpoint, named]).await?.expect_code(0)?;
+    eventually(SOON, "spans of the name", || async {
+        let there = |spans: &Vec<Span>| spans.iter().any(|span| span.service == "fleet-eu");
+        Ok(Seen::of(collector.spans()?, there))
+    })
+    .await?;
     Ok(())
 }
 

@@ -6,7 +6,6 @@ use super::target::{Target, WAIT};
 use crate::api::{ApiCode, ApiError, Json};
 use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, Charge, Payer, TransportError};
-use crate::trace;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -61,7 +60,6 @@ impl Client {
                 .in_workspace(self.part().workspace())
                 .charged_to(charge);
             let _permit = self.permit(&grant).await?;
-            trace::asked(path);
             let sent = connection.send(call, self.scope.time_left(limit));
             match self.within(sent).await? {
                 Err(TransportError::NoRoom { bytes: needed, .. }) => bytes = needed,

@@ -7,7 +7,6 @@ use crate::grant::Verb;
 use crate::http::status::{Status, error};
 use crate::http::transport::{Call, JSON};
 use crate::kind::{GroupVersionKind, Resource};
-use crate::trace;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use std::fmt;
@@ -94,7 +93,6 @@ impl Client {
         let backend = self.within(self.cluster.connected()).await??;
         let timeout = backend.connection.options().call_timeout;
         let sent = sent.made_for(self.owner(), self.grant().identity());
-        trace::asked(&sent.path);
         let answer = backend.connection.send(sent, timeout).await?;
         // The API server reports its own errors in a `Status`.
         match serde_json::from_slice::<Status>(&answer.body) {

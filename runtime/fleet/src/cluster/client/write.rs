@@ -20,7 +20,6 @@ use crate::json::{Head, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
 use crate::selector::FieldSelector;
-use crate::trace;
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -304,7 +303,6 @@ impl Client {
         let until = Instant::now() + self.patience(WRITE_DEADLINE);
         // The answer to a write is usually its object: room for that is reserved before the write is sent.
         let charge = self.reserve(target, ADVANCE.max(2 * sent), until).await?;
-        trace::asked(&call.path);
         let call = call
             .made_for(self.owner(), grant.identity())
             .in_workspace(self.part().workspace())
