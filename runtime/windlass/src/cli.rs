@@ -89,8 +89,8 @@ pub(crate) enum Command {
     Upgrade(UpgradeArgs),
     /// Write types of kinds into a guest, from their CustomResourceDefinitions
     ///
-    /// Writes one file for each definition, with the descriptions of its schema. Run it again when a definition changes. A file that it has
-    /// not written is left alone.
+    /// Writes one file for each definition, with the descriptions of its schema. Run it again when a definition changes. It
+    /// overwrites only files that it has written itself.
     Types(TypesArgs),
     /// Show what a component needs and offers
     Check(CheckArgs),
@@ -272,7 +272,7 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) watch: bool,
     /// Write the results to this file too, as XML of JUnit
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     pub(crate) junit: Option<PathBuf>,
 }
 

@@ -125,7 +125,7 @@ async fn a_step_that_differs_is_told_by_its_number_and_nothing_is_changed_after_
     let results = std::fs::read_to_string(project.path().join("results.xml"))?;
     assert!(results.contains("<failure>step 5, cluster us"), "{results}");
 
-    // A step that cannot be done is told too.
+    // The error names a step that cannot be done.
     project.write(
         "tests/life.yaml",
         LIFE.replace("metadata: {name: a}}]", "metadata: {name: b}}]"),

@@ -28,7 +28,7 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// Whether who has this right has the other one too.
+    /// Whether this right includes the other one.
     pub(crate) fn includes(&self, other: &Self) -> bool {
         let what = |of: &Self| (of.group.clone(), of.resource.clone(), of.verb.clone());
         (self.in_cluster || !other.in_cluster)

@@ -90,7 +90,7 @@ pub(crate) enum Next {
 /// The steps that are left, and what was found.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// With their numbers, which are told only if there are several.
+    /// Each with its number; none in a case that is a folder.
     left: VecDeque<(Option<usize>, Step)>,
     /// How long Events were waited for, in all steps.
     waited: Duration,
