@@ -1,7 +1,7 @@
 //! Traces: the spans of runs and of their calls, and how servers continue them. Entry point: [`is_traced`].
 //!
 //! A run is the span `reconcile`; each call of its client is a child. The fields of a call are `verb`, `cluster`, `kind`, `namespace` and
-//! `name` where the caller gives them, `url.path` if a server was asked, and `error.type` with the code of an error. No field has a part of
+//! `name` where the caller gives them, `url.path` if a server is to be asked, and `error.type` with the code of an error. No field has a part of
 //! an object. Without a tracer the spans of calls cost a check of a flag.
 //!
 //! Servers get the header `traceparent` (<https://www.w3.org/TR/trace-context/>), if a tracer makes the span of the call OpenTelemetry's

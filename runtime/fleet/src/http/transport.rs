@@ -141,7 +141,7 @@ impl Call {
         }
     }
 
-    /// Makes the call for an owner, impersonating an identity if there is one. It belongs to the trace that is current now.
+    /// Makes the call for an owner, impersonating an identity if there is one. It belongs to the span that is current now, which notes its path.
     pub(crate) fn made_for(self, owner: Owner, identity: Option<&Identity>) -> Self {
         trace::asked(&self.path);
         Self {
