@@ -18,7 +18,7 @@ use crate::backoff::Backoff;
 use crate::cache::store::{Problem, Store};
 use crate::name::ClusterName;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
@@ -67,8 +67,6 @@ pub(crate) struct Now {
     pub(crate) reach: Reach,
     /// When the next attempt to connect begins; `None` outside of waits.
     pub(crate) next_attempt: Option<SystemTime>,
-    /// Caches whose first list is not in, and has not failed.
-    pub(crate) filling: usize,
     /// Whether another server answers under this cluster's address, for good: the manager replaces this cluster.
     pub(crate) identity_changed: bool,
 }
@@ -103,6 +101,9 @@ pub(super) struct Lifecycle {
     /// Number of sources that are still being attached. A part of a server begins with one more, until [`Cluster::attached`]: its server may
     /// be ready before.
     pending: AtomicUsize,
+    /// Whether a part of this server waits for caches that are not filled. It is set before the part looks at them: they may be filled right
+    /// after, while no state changes.
+    awaited: AtomicBool,
     /// Whose states these are.
     name: ClusterName,
     /// Where a change is noted that concerns the cluster's keys.
@@ -117,13 +118,13 @@ impl Lifecycle {
             since: SystemTime::now(),
             reach: Reach::None,
             next_attempt: None,
-            filling: 0,
             identity_changed: false,
         };
         Self {
             now: Mutex::new(now),
             changed: OnceLock::new(),
             pending: AtomicUsize::new(is_part.into()),
+            awaited: AtomicBool::new(false),
             name,
             changes,
         }
@@ -198,8 +199,18 @@ impl Lifecycle {
         self.update(|now| now.next_attempt = at);
     }
 
-    fn set_filling(&self, stores: usize) {
-        self.update(|now| now.filling = stores);
+    /// Has [`Self::changes`] notified once no cache of this server is being filled.
+    pub(super) fn await_caches(&self) {
+        self.awaited.store(true, Ordering::SeqCst);
+    }
+
+    /// Says that no cache is being filled.
+    fn tell_waiting(&self) {
+        if self.awaited.swap(false, Ordering::SeqCst)
+            && let Some(changed) = self.changed.get()
+        {
+            changed.send_replace(());
+        }
     }
 
     fn set_identity_changed(&self) {
@@ -340,8 +351,10 @@ impl Cluster {
             let stores = backend.stores.all();
             let (state, reach, reason) = state_of(&stores, syncing, was_ready);
             was_ready |= state == ClusterState::Ready;
-            self.lifecycle.set_filling(filling(&stores));
             self.enter(state, reach, &reason);
+            if filling(&stores) == 0 {
+                self.lifecycle.tell_waiting();
+            }
             tokio::select! {
                 () = self.changed.notified() => {}
                 _ = changes.changed() => {}
@@ -413,5 +426,38 @@ fn state_of(
             });
             (ClusterState::Ready, Reach::Full, reason)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Result;
+
+    fn lifecycle(name: &str, is_part: bool) -> Result<Lifecycle> {
+        let changes = Arc::new(StateChanges::default());
+        Ok(Lifecycle::new(ClusterName::new(name)?, changes, is_part))
+    }
+
+    /// The cache is filled before the server's task has seen that it was not: no state of the server changes.
+    #[test]
+    fn a_part_is_told_of_a_filled_cache_though_its_server_was_ready_all_the_time() -> Result<()> {
+        let (whole, part) = (lifecycle("whole", false)?, lifecycle("part", false)?);
+        whole.set(ClusterState::Ready, Reach::Full, "all caches are in sync");
+        let mut changes = whole.changes();
+        whole.await_caches();
+        part.follow(&whole, 1);
+        assert_eq!(part.now().state, ClusterState::Syncing);
+
+        whole.set(ClusterState::Ready, Reach::Full, "all caches are in sync");
+        whole.tell_waiting();
+        assert!(changes.has_changed()?);
+        changes.mark_unchanged();
+        part.follow(&whole, 0);
+        assert_eq!(part.now().state, ClusterState::Ready);
+
+        whole.tell_waiting();
+        assert!(!changes.has_changed()?, "nobody waits any more");
+        Ok(())
     }
 }
