@@ -1,0 +1,178 @@
+//! Flags of the commands for those who write guests. Entry points: the types named in [`super::Command`].
+
+use super::IdleArgs;
+use crate::config::kinds::Interval;
+use crate::types::Language;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `dev`.
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// The folder with windlass.yaml and seed
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Where the in-memory fleet listens on 127.0.0.1 [default: a free port]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub(crate) port: u16,
+    /// Where state, probes and metrics are served [default: as for run, or a free port if that is taken]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<std::net::SocketAddr>,
+    #[command(flatten)]
+    pub(crate) idle: IdleArgs,
+}
+
+/// `new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The new folder; its last part is the guest's name
+    #[arg(value_name = "NAME")]
+    pub(crate) folder: PathBuf,
+    /// The language of the guest
+    #[arg(long, short, value_enum)]
+    pub(crate) lang: Lang,
+}
+
+/// A language with a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lang {
+    /// Rust
+    Rust,
+    /// TypeScript
+    #[value(alias = "ts")]
+    Typescript,
+    /// JavaScript
+    #[value(alias = "js")]
+    Javascript,
+    /// Python
+    Python,
+    /// Go
+    Go,
+    /// C
+    C,
+}
+
+/// `build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// The folder of the guest's source
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Build again after every save, until interrupted
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+}
+
+/// `test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// The folder with windlass.yaml and tests
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Only this test; may be given several times
+    #[arg(long = "case", value_name = "NAME")]
+    pub(crate) cases: Vec<String>,
+    /// How long a test, or a step of it, may take until nothing is left to do
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
+    /// Run again after every save, until a signal
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Write the results to this file too, as XML of JUnit
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+/// `upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// The folder of the guest
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Overwrite files that were changed too
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `types`.
+#[derive(Debug, Args)]
+pub(crate) struct TypesArgs {
+    /// Files with CustomResourceDefinitions, for example of `kubectl get crd NAME -o yaml`
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The folder of the guest
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) into: PathBuf,
+    /// The language [default: the one of the guest]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) language: Option<Language>,
+    /// The version of the kinds [default: the one that is stored]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) api_version: Option<String>,
+}
+
+/// `push`.
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// A component (.wasm), or the folder of a guest that was built
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The image, HOST/NAME:TAG
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: String,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
+}
+
+/// `pull`.
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// The image, HOST/NAME:TAG or HOST/NAME@DIGEST
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: String,
+    /// The new file [default: the last part of the name, with .wasm]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
+}
+
+/// How registries are reached.
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArgs {
+    /// A file of authorities (PEM) that vouch for registries besides those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// A host that is spoken to without TLS, with its port; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) plain_http: Vec<String>,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A component (.wasm), the folder of a guest that was built, or an image: HOST/NAME:TAG, or oci://… where that may be a file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
+    /// The config for its description, if the guest needs one
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(crate) config: String,
+    /// Documents whose Reconcilers of this component have the config to check; a file, or a folder of .yaml and .yml files
+    #[arg(
+        short = 'f',
+        long = "file",
+        value_name = "PATH",
+        conflicts_with = "config"
+    )]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print only the rules for what it watches and owns, as YAML to paste into its Reconciler
+    #[arg(long)]
+    pub(crate) rules: bool,
+}

@@ -1,0 +1,225 @@
+//! Flags of the commands for those who run the manager. Entry points: the types named in [`super::Command`].
+
+use super::IdleArgs;
+use crate::config::kinds::Interval;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "from_cluster", num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Read Providers, Tenants and Reconcilers of the local cluster too; `windlass crds` prints their definitions
+    #[arg(long)]
+    pub(crate) from_cluster: bool,
+    /// Where state, probes and metrics are served [default: the Manager's admin.address, else 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<std::net::SocketAddr>,
+    #[command(flatten)]
+    pub(crate) idle: IdleArgs,
+}
+
+/// `rbac`.
+#[derive(Debug, Args)]
+pub(crate) struct RbacArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present_any = ["from_cluster", "callers"], num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// For `run --from-cluster`: of the process itself, and of the people who write the objects
+    #[arg(long, conflicts_with_all = ["files", "local", "provider"])]
+    pub(crate) from_cluster: bool,
+    /// For people and programs that call the admin API, instead of the manager: what they may read, and what they may change
+    #[arg(long, conflicts_with_all = ["files", "local", "provider", "bind", "from_cluster"])]
+    pub(crate) callers: bool,
+    /// For the local cluster, instead of the clusters of providers
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// For the hub that this Provider reads, instead of the clusters of providers
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub(crate) provider: Option<String>,
+    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider;
+    /// windlass-from-cluster with --from-cluster; windlass-api with --callers]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) bind: Option<crate::config::rbac::Subject>,
+}
+
+/// `kcp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KcpCommand {
+    /// Print the APIExport and the APIResourceSchemas of CustomResourceDefinitions
+    ///
+    /// To publish kinds of a cluster: `kubectl get crd NAME -o yaml | windlass kcp publish -f - --export EXPORT`. What it prints is for
+    /// `kubectl apply --server-side -f -` in the provider's workspace; it changes nothing itself. A definition that has changed gets a
+    /// schema of another name, because schemas never change.
+    Publish(PublishArgs),
+}
+
+/// `kcp publish`.
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// A file with CustomResourceDefinitions, or - for standard input; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The name of the APIExport
+    #[arg(long, value_name = "NAME")]
+    pub(crate) export: String,
+    /// The one version to publish [default: all that are served]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// A resource that consumers are asked for, as secrets or events.events.k8s.io; may be given several times
+    #[arg(long = "claim", value_name = "RESOURCE[.GROUP]")]
+    pub(crate) claims: Vec<String>,
+}
+
+/// `preflight`.
+#[derive(Debug, Args)]
+pub(crate) struct PreflightArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How long Providers and clusters are waited for
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
+}
+
+/// The manager to call: one at an address, or the leader in a cluster if any other flag than `--token` is given.
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// The manager's admin address
+    #[arg(
+        long, value_name = "ADDRESS",
+        default_value_t = crate::config::kinds::ManagerSpec::DEFAULT_ADMIN.to_string(),
+        conflicts_with_all = ["context", "namespace", "kubeconfig", "lease", "pod", "port", "as_service_account"]
+    )]
+    pub(crate) admin: String,
+    /// A file with the token to call with [default: the token file of a manager of this user at that address]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// Call the leader in a cluster through its API server: the context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Call the leader in a cluster: the namespace of its pod and of its Lease [default: the context's]
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Call the leader in a cluster: the kubeconfig [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Call the leader in a cluster: the name of its Lease [default: windlass]
+    #[arg(long, value_name = "NAME", conflicts_with = "pod")]
+    pub(crate) lease: Option<String>,
+    /// Call this pod in a cluster, instead of the leader
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pod: Option<String>,
+    /// Call the leader in a cluster: the port of its API [default: 8080]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Call the leader in a cluster with a token of this service account in its namespace, as `kubectl create token` makes it
+    #[arg(long, value_name = "NAME", conflicts_with = "token")]
+    pub(crate) as_service_account: Option<String>,
+    /// The audience of that token, as in the Manager's admin.audiences
+    #[arg(long, value_name = "NAME", default_value = crate::config::kinds::AdminSpec::AUDIENCE, requires = "as_service_account")]
+    pub(crate) audience: String,
+}
+
+impl AdminArgs {
+    /// Whether a cluster is called, and not an address.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        let texts = [
+            &self.context,
+            &self.namespace,
+            &self.lease,
+            &self.pod,
+            &self.as_service_account,
+        ];
+        let named = texts.into_iter().any(Option::is_some);
+        named || self.kubeconfig.is_some() || self.port.is_some()
+    }
+}
+
+/// `get`.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// What to list
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) what: What,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+    /// Then print the changes, until interrupted
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+    /// With keys: only this key, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Only keys of this tenant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// Only keys of this reconciler
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+    /// Only keys in this cluster
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Only keys in this state: ready, held, running, delayed, backoff, throttled, terminal, or failing
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<String>,
+    /// The largest number of keys
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Continue an earlier list, with the value that it printed
+    #[arg(long = "continue", value_name = "TOKEN")]
+    pub(crate) next: Option<String>,
+}
+
+/// What `get` lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Clusters: state, age of the state, objects
+    #[value(alias = "cluster")]
+    Clusters,
+    /// Providers: clusters found, engaged and refused, problems, when last listed
+    #[value(alias = "provider")]
+    Providers,
+    /// Reconcilers: their runs and waiting keys
+    #[value(alias = "reconciler")]
+    Reconcilers,
+    /// Tenants: weight, limits, reconcilers
+    #[value(alias = "tenant")]
+    Tenants,
+    /// Keys that fail, wait, run or are terminal
+    #[value(alias = "key")]
+    Keys,
+}
+
+/// `requeue`.
+#[derive(Debug, Args)]
+pub(crate) struct RequeueArgs {
+    /// `cluster://<cluster>/<namespace>/<name>`, as `get keys` prints it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// Only for this reconciler [default: every one that knows the key]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+/// `rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// The reconciler
+    #[arg(value_name = "RECONCILER")]
+    pub(crate) reconciler: String,
+    /// The digest of the revision, or its beginning, as `get reconcilers` shows it [default: the previous one]
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) to: Option<String>,
+    /// Serve the guest's file again
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
