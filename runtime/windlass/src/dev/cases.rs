@@ -2,6 +2,7 @@
 
 mod compare;
 mod fleet;
+mod identity;
 mod steps;
 
 pub(crate) use compare::Difference;

@@ -1,5 +1,6 @@
 //! Compares objects with expected ones. Entry points: [`present`] and [`unwanted`].
 
+use super::identity::Identity;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -44,7 +45,7 @@ pub(super) fn present(
             .map(|(path, expected_there, found)| Difference {
                 step: None,
                 cluster: cluster.to_owned(),
-                object: title(expected),
+                object: Identity::of(expected).to_string(),
                 path,
                 expected: expected_there,
                 found,
@@ -57,7 +58,7 @@ pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
     Difference {
         step: None,
         cluster: cluster.to_owned(),
-        object: title(object),
+        object: Identity::of(object).to_string(),
         path: String::new(),
         expected: None,
         found: Some(Json::from("present")),
@@ -118,20 +119,6 @@ fn below(path: &str, key: &str) -> String {
         (true, true) => key.to_owned(),
         (true, false) => format!("{path}.{key}"),
         (false, _) => format!("{path}[{key:?}]"),
-    }
-}
-
-fn title(object: &Json) -> String {
-    let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    let (version, kind, name) = (
-        text(&object["apiVersion"]),
-        text(&object["kind"]),
-        text(&metadata["name"]),
-    );
-    match metadata["namespace"].as_str() {
-        Some(namespace) => format!("{version}/{kind} {namespace}/{name}"),
-        None => format!("{version}/{kind} {name}"),
     }
 }
 

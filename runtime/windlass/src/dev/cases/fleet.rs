@@ -1,5 +1,6 @@
 //! The objects of a layout, as a fleet has them. Entry points: [`each`] and [`find`].
 
+use super::identity::Identity;
 use crate::dev::seed::{LOCAL, Layout};
 use crate::dev::simulated::Simulated;
 use anyhow::{Context, Result, bail};
@@ -40,13 +41,12 @@ pub(super) fn find(fleet: &Simulated, cluster: &str, object: &Json) -> Result<Op
     let server = fleet
         .cluster(cluster)
         .with_context(|| format!("cluster {cluster} is not served"))?;
-    let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    let (version, kind, name) = (
-        text(&object["apiVersion"]),
-        text(&object["kind"]),
-        text(&metadata["name"]),
-    );
+    let Identity {
+        version,
+        kind,
+        namespace,
+        name,
+    } = Identity::of(object);
     if name.is_empty() {
         bail!("an expected {kind} has no metadata.name");
     }
@@ -55,7 +55,6 @@ pub(super) fn find(fleet: &Simulated, cluster: &str, object: &Json) -> Result<Op
             .get(&version, &kind, namespace, &name)
             .with_context(|| format!("cluster {cluster}: {kind} {name} is expected"))
     };
-    let namespace = text(&metadata["namespace"]);
     match get(&namespace)? {
         None if namespace.is_empty() => get("default"),
         found => Ok(found),

@@ -4,6 +4,7 @@
 
 use super::compare::{self, Difference};
 use super::fleet::{each, find};
+use super::identity::Identity;
 use crate::config::document::{Problem, split};
 use crate::config::kinds::Interval;
 use crate::dev::seed::{LOCAL, Layout, objects};
@@ -250,9 +251,12 @@ impl Step {
     fn change(&self, fleet: &Simulated) -> Result<()> {
         for (cluster, object) in each(self.layout(), fleet) {
             let server = fleet.cluster(&cluster).context("the cluster is gone")?;
-            let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
-            let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-            let name = text(&object["metadata"]["name"]);
+            let Identity {
+                version,
+                kind,
+                name,
+                ..
+            } = Identity::of(&object);
             let what = || format!("cluster {cluster}: {kind} {name}");
             if matches!(self, Self::Apply(_)) {
                 server.apply(object.clone()).with_context(what)?;
@@ -261,7 +265,7 @@ impl Step {
             let Some(there) = find(fleet, &cluster, &object)? else {
                 bail!("{}: it is not there", what());
             };
-            let namespace = text(&there["metadata"]["namespace"]);
+            let namespace = Identity::of(&there).namespace;
             match self {
                 Self::Delete(_) => server
                     .delete(&version, &kind, &namespace, &name)
