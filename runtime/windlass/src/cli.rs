@@ -62,7 +62,7 @@ pub(crate) enum Format {
     /// For people.
     #[value(alias = "table")]
     Text,
-    /// For people with wide terminals: `get providers`, `get reconcilers`, `get tenants` and `preflight` show more.
+    /// For people with wide terminals: `get` and `preflight` show more.
     Wide,
     /// For programs.
     Json,

@@ -4,7 +4,7 @@
 
 use clap::builder::styling::{AnsiColor, Style};
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, iter};
 
 /// The meaning of a text, shown by its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +113,21 @@ impl Cell {
     }
 }
 
+/// The heading of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Of a column that every table has. Without troubles these fit 80 characters.
+    Always(&'static str),
+    /// Of a column for `-o wide`.
+    Wide(&'static str),
+}
+
 /// Rows under a heading, aligned.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
-    headings: Vec<&'static str>,
-    /// Each row has one cell for each heading.
+    /// The columns, and whether each is shown.
+    columns: Vec<(&'static str, bool)>,
+    /// Each row has one cell for each column that is shown.
     rows: Vec<Vec<Cell>>,
 }
 
@@ -125,18 +135,35 @@ impl Table {
     /// An empty table.
     pub(crate) fn new(headings: &[&'static str]) -> Self {
         Self {
-            headings: headings.to_vec(),
+            columns: headings.iter().map(|heading| (*heading, true)).collect(),
             rows: Vec::new(),
         }
     }
 
+    /// An empty table, with the columns for `-o wide` or without.
+    pub(crate) fn with(columns: &[Column], wide: bool) -> Self {
+        let shown = |column: &Column| match *column {
+            Column::Always(heading) => (heading, true),
+            Column::Wide(heading) => (heading, wide),
+        };
+        Self {
+            columns: columns.iter().map(shown).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The headings of the columns that are shown.
+    fn headings(&self) -> impl Iterator<Item = &'static str> {
+        let shown = self.columns.iter().filter(|(_, is_shown)| *is_shown);
+        shown.map(|(heading, _)| *heading)
+    }
+
     /// The width that each column needs, and at least its previous width.
     pub(crate) fn widen(&self, widths: &mut Vec<usize>) {
-        widths.resize(self.headings.len(), 0);
-        for (column, width) in widths.iter_mut().enumerate() {
+        widths.resize(self.headings().count(), 0);
+        for (column, (width, heading)) in widths.iter_mut().zip(self.headings()).enumerate() {
             let cells = self.rows.iter().map(|row| row[column].text.chars().count());
-            let heading = self.headings[column].chars().count();
-            *width = cells.fold(heading.max(*width), usize::max);
+            *width = cells.fold(heading.chars().count().max(*width), usize::max);
         }
     }
 
@@ -148,20 +175,22 @@ impl Table {
     /// The headings, in columns of these widths.
     pub(crate) fn heading(&self, widths: &[usize]) -> String {
         let first = self.rows.first();
-        let cells = self.headings.iter().enumerate();
+        let cells = self.headings().enumerate();
         let cells = cells.map(|(column, heading)| Cell {
-            text: (*heading).to_owned(),
+            text: heading.to_owned(),
             tone: Tone::Dim,
             right: first.is_some_and(|row| row[column].right),
         });
         line(&cells.collect::<Vec<_>>(), widths)
     }
 
-    /// Adds a row. Missing cells stay empty, extra cells are dropped.
+    /// Adds a row with a cell for each column, shown or not. Missing cells stay empty, extra cells are dropped.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        let mut row: Vec<Cell> = cells.into_iter().take(self.headings.len()).collect();
-        row.resize_with(self.headings.len(), || Cell::text(""));
-        self.rows.push(row);
+        let cells = cells.into_iter().map(Some).chain(iter::repeat(None));
+        let cells = self.columns.iter().zip(cells);
+        let shown = cells.filter(|((_, is_shown), _)| *is_shown);
+        let row = shown.map(|(_, cell)| cell.unwrap_or_else(|| Cell::text("")));
+        self.rows.push(row.collect());
     }
 }
 

@@ -214,7 +214,7 @@ pub(crate) struct RollbackArgs {
     /// The reconciler
     #[arg(value_name = "RECONCILER")]
     pub(crate) reconciler: String,
-    /// The digest of the revision, or its beginning, as `get reconcilers` shows it [default: the previous one]
+    /// The digest of the revision, or its beginning, as `get reconcilers -o wide` shows it [default: the previous one]
     #[arg(long, value_name = "DIGEST")]
     pub(crate) to: Option<String>,
     /// Serve the guest's file again

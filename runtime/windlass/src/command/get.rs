@@ -5,10 +5,7 @@ mod changes;
 use crate::cli::{Format, GetArgs, What};
 use crate::command::client::{Client, query};
 use crate::output::Table;
-use crate::status::tables::{
-    clusters, explanations, keys, providers, providers_wide, reconcilers, reconcilers_wide,
-    tenants, tenants_wide,
-};
+use crate::status::tables::{clusters, explanations, keys, providers, reconcilers, tenants};
 use crate::status::view::Items;
 use changes::{Change, Changes};
 use serde::de::DeserializeOwned;
@@ -28,7 +25,6 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     if args.key.is_some() && args.what != What::Keys {
         anyhow::bail!("only keys take a name: windlass get keys cluster://CLUSTER/NAMESPACE/NAME");
     }
-    let wide = format == Format::Wide;
     let get = Get {
         client: &client,
         format,
@@ -36,18 +32,9 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     };
     match args.what {
         What::Clusters => get.show("/api/v1/clusters", clusters).await?,
-        What::Providers => {
-            let table = if wide { providers_wide } else { providers };
-            get.show("/api/v1/providers", table).await?;
-        }
-        What::Reconcilers => {
-            let table = if wide { reconcilers_wide } else { reconcilers };
-            get.show("/api/v1/reconcilers", table).await?;
-        }
-        What::Tenants => {
-            let table = if wide { tenants_wide } else { tenants };
-            get.show("/api/v1/tenants", table).await?;
-        }
+        What::Providers => get.show("/api/v1/providers", providers).await?,
+        What::Reconcilers => get.show("/api/v1/reconcilers", reconcilers).await?,
+        What::Tenants => get.show("/api/v1/tenants", tenants).await?,
         What::Keys => match args.key {
             Some(key) => {
                 let asked = query([("key", Some(key)), ("reconciler", args.reconciler)]);
@@ -77,12 +64,15 @@ struct Get<'a> {
     watch: bool,
 }
 
+/// Shows views in a table, wide or not.
+type ToTable<T> = fn(&[T], bool) -> Table;
+
 impl Get<'_> {
-    async fn show<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        table: fn(&[T]) -> Table,
-    ) -> anyhow::Result<()> {
+    fn is_wide(&self) -> bool {
+        self.format == Format::Wide
+    }
+
+    async fn show<T: DeserializeOwned>(&self, path: &str, table: ToTable<T>) -> anyhow::Result<()> {
         if self.watch {
             return self.follow(path, table).await;
         }
@@ -96,7 +86,7 @@ impl Get<'_> {
                 if answer.items.is_empty() {
                     anstream::eprintln!("none");
                 } else {
-                    anstream::print!("{}", table(&answer.items));
+                    anstream::print!("{}", table(&answer.items, self.is_wide()));
                 }
                 if let Some(next) = answer.next {
                     anstream::eprintln!("there are more: add --continue {next}");
@@ -110,7 +100,7 @@ impl Get<'_> {
     async fn follow<T: DeserializeOwned>(
         &self,
         path: &str,
-        table: fn(&[T]) -> Table,
+        table: ToTable<T>,
     ) -> anyhow::Result<()> {
         let (mut changes, mut widths) = (Changes::default(), Vec::new());
         loop {
@@ -122,7 +112,9 @@ impl Get<'_> {
                         anstream::println!("{}", change.to_json());
                     }
                 }
-                Format::Text | Format::Wide => print(news, &mut widths, table)?,
+                Format::Text | Format::Wide => {
+                    print(news, &mut widths, |items| table(items, self.is_wide()))?;
+                }
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -133,7 +125,7 @@ impl Get<'_> {
 fn print<T: DeserializeOwned>(
     news: Vec<Change>,
     widths: &mut Vec<usize>,
-    table: fn(&[T]) -> Table,
+    table: impl Fn(&[T]) -> Table,
 ) -> anyhow::Result<()> {
     let (mut there, mut gone) = (Vec::new(), Vec::new());
     for change in news {

@@ -228,7 +228,7 @@ impl Report {
             anstream::println!("  {reason}");
         }
         if !self.failing.is_empty() {
-            anstream::println!("\n{}", keys(&self.failing));
+            anstream::println!("\n{}", keys(&self.failing, false));
         }
     }
 }

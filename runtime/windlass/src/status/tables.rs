@@ -1,5 +1,6 @@
 //! Views as tables for people. Entry points: one function for each view.
 
+use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, size, spent};
 use crate::status::view::{
     ClusterView, ExplanationView, KeyView, ProviderView, ReconcilerView, TenantView, UsageView,
@@ -11,17 +12,18 @@ pub(crate) fn cluster_name(name: &str) -> &str {
 }
 
 /// Clusters: state, since when, what is cached.
-pub(crate) fn clusters(views: &[ClusterView]) -> Table {
-    let mut table = Table::new(&[
-        "CLUSTER",
-        "STATE",
-        "SINCE",
-        "OBJECTS",
-        "SIZE",
-        "CONNECTIONS",
-        "SERVER",
-        "REASON",
-    ]);
+pub(crate) fn clusters(views: &[ClusterView], wide: bool) -> Table {
+    let columns = [
+        Always("CLUSTER"),
+        Always("STATE"),
+        Always("SINCE"),
+        Always("OBJECTS"),
+        Always("SIZE"),
+        Wide("CONNECTIONS"),
+        Wide("SERVER"),
+        Always("REASON"),
+    ];
+    let mut table = Table::with(&columns, wide);
     for view in views {
         let tone = match view.state.as_str() {
             "Ready" if view.replacement.is_none() => Tone::Good,
@@ -72,22 +74,22 @@ fn cluster_reason(view: &ClusterView) -> String {
 /// Problems of a provider that its table shows.
 const SHOWN_PROBLEMS: usize = 5;
 
-/// Providers: what each has found, and a row for each of its first problems.
-pub(crate) fn providers(views: &[ProviderView]) -> Table {
-    providers_with(views, SHOWN_PROBLEMS)
-}
-
-/// The same with all problems.
-pub(crate) fn providers_wide(views: &[ProviderView]) -> Table {
-    providers_with(views, usize::MAX)
-}
-
-fn providers_with(views: &[ProviderView], shown: usize) -> Table {
+/// Providers: what each has found, and a row for each of its first problems; wide, for each problem.
+pub(crate) fn providers(views: &[ProviderView], wide: bool) -> Table {
     const FIGURES: usize = 7;
-    let mut table = Table::new(&[
-        "PROVIDER", "SOURCE", "FOUND", "ENGAGED", "REFUSED", "PROBLEMS", "LISTED", "SUBJECT",
-        "PROBLEM",
-    ]);
+    let columns = [
+        Always("PROVIDER"),
+        Always("SOURCE"),
+        Always("FOUND"),
+        Always("ENGAGED"),
+        Always("REFUSED"),
+        Wide("PROBLEMS"),
+        Always("LISTED"),
+        Always("SUBJECT"),
+        Always("PROBLEM"),
+    ];
+    let shown = if wide { usize::MAX } else { SHOWN_PROBLEMS };
+    let mut table = Table::with(&columns, wide);
     for view in views {
         let listed = match view.listed_seconds {
             Some(seconds) => Cell::text(format!("{} ago", age(seconds))),
@@ -127,72 +129,36 @@ fn problem_cells(view: &ProviderView, shown: usize) -> Vec<[Cell; 2]> {
     rows
 }
 
-/// Reconcilers: attempts, keys by state, problems.
-pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
-    let mut table = Table::new(&[
-        "TENANT",
-        "RECONCILER",
-        "STATE",
-        "REVISION",
-        "CLUSTERS",
-        "ATTEMPTS",
-        "FAILED",
-        "RUNNING",
-        "READY",
-        "BACKOFF",
-        "TERMINAL",
-        "CPU",
-        "LIMITS HIT",
-        "PROBLEM",
-    ]);
-    for view in views {
-        table.row([
-            Cell::text(&view.tenant),
-            Cell::text(&view.name),
-            state_of(view),
-            Cell::text(short(&view.revision)),
-            Cell::number(view.clusters),
-            Cell::number(view.attempts),
-            Cell::bad_number(view.failed),
-            Cell::number(view.running),
-            Cell::number(view.ready),
-            Cell::bad_number(view.backoff),
-            Cell::bad_number(view.terminal),
-            Cell::number(spent(view.usage.cpu_seconds)),
-            hits(&view.usage),
-            problem_of(view),
-        ]);
-    }
-    table
-}
-
-/// Reconcilers, wide: usage, limits that were hit, denials, and the last reload too.
-pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
-    let mut table = Table::new(&[
-        "TENANT",
-        "RECONCILER",
-        "STATE",
-        "REVISION",
-        "PREVIOUS",
-        "RELOAD",
-        "CLUSTERS",
-        "ATTEMPTS",
-        "FAILED BY GUEST",
-        "HOST",
-        "API",
-        "RUNNING",
-        "READY",
-        "BACKOFF",
-        "TERMINAL",
-        "CPU",
-        "CPU WAITED",
-        "MEMORY PEAK",
-        "IDLE",
-        "LIMITS HIT",
-        "DENIED",
-        "MISSING RULE",
-        "PROBLEM",
-    ]);
+/// Reconcilers: attempts, failing keys and problems; wide, all keys by state, usage, limits that were hit, denials, and the last reload.
+pub(crate) fn reconcilers(views: &[ReconcilerView], wide: bool) -> Table {
+    let columns = [
+        Always("TENANT"),
+        Always("RECONCILER"),
+        Always("STATE"),
+        Wide("REVISION"),
+        Wide("PREVIOUS"),
+        Wide("RELOAD"),
+        Always("CLUSTERS"),
+        Always("ATTEMPTS"),
+        Always("FAILED"),
+        Wide("BY GUEST"),
+        Wide("HOST"),
+        Wide("API"),
+        Wide("RUNNING"),
+        Wide("READY"),
+        Always("FAILING"),
+        Wide("BACKOFF"),
+        Wide("TERMINAL"),
+        Wide("CPU"),
+        Wide("CPU WAITED"),
+        Wide("MEMORY PEAK"),
+        Wide("IDLE"),
+        Wide("LIMITS HIT"),
+        Wide("DENIED"),
+        Wide("MISSING RULE"),
+        Always("PROBLEM"),
+    ];
+    let mut table = Table::with(&columns, wide);
     for view in views {
         let usage = &view.usage;
         let missing = view.missing_rules.first();
@@ -205,11 +171,13 @@ pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
             reload_of(view),
             Cell::number(view.clusters),
             Cell::number(view.attempts),
+            Cell::bad_number(view.failed),
             Cell::bad_number(usage.failed_by.guest),
             Cell::bad_number(usage.failed_by.host),
             Cell::bad_number(usage.failed_by.api),
             Cell::number(view.running),
             Cell::number(view.ready),
+            Cell::bad_number(view.backoff + view.terminal),
             Cell::bad_number(view.backoff),
             Cell::bad_number(view.terminal),
             Cell::number(spent(usage.cpu_seconds)),
@@ -276,64 +244,31 @@ fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
 
-/// Tenants: their share and what they use of it.
-pub(crate) fn tenants(views: &[TenantView]) -> Table {
-    let headings = [
-        "TENANT",
-        "WEIGHT",
-        "CONCURRENCY",
-        "MEMORY",
-        "CEILING",
-        "RECONCILERS",
-        "RUNNING",
-        "ATTEMPTS",
-        "FAILED",
-        "CPU",
-        "LIMITS HIT",
+/// Tenants: their share and what they use of it; wide, what bounds them and whose fault their failures were too.
+pub(crate) fn tenants(views: &[TenantView], wide: bool) -> Table {
+    let columns = [
+        Always("TENANT"),
+        Always("WEIGHT"),
+        Wide("CONCURRENCY"),
+        Always("MEMORY"),
+        Wide("MEMORY PEAK"),
+        Wide("IDLE"),
+        Wide("CPU LIMIT"),
+        Wide("CEILING"),
+        Always("RECONCILERS"),
+        Always("RUNNING"),
+        Wide("REQUESTS"),
+        Always("ATTEMPTS"),
+        Always("FAILED"),
+        Wide("BY GUEST"),
+        Wide("HOST"),
+        Wide("API"),
+        Always("CPU"),
+        Wide("CPU WAITED"),
+        Wide("LIMITS HIT"),
+        Wide("DENIED"),
     ];
-    let mut table = Table::new(&headings);
-    for view in views {
-        table.row([
-            Cell::text(&view.name),
-            Cell::number(view.weight),
-            Cell::number(or_dash(view.concurrency)),
-            memory_of(view),
-            Cell::text(if view.ceiling { "yes" } else { "no" }),
-            Cell::number(view.reconcilers),
-            Cell::number(view.running),
-            Cell::number(view.attempts),
-            Cell::bad_number(view.failed),
-            Cell::number(spent(view.usage.cpu_seconds)),
-            hits(&view.usage),
-        ]);
-    }
-    table
-}
-
-/// Tenants: as [`tenants`], with what bounds them and whose fault their failures were.
-pub(crate) fn tenants_wide(views: &[TenantView]) -> Table {
-    let headings = [
-        "TENANT",
-        "WEIGHT",
-        "CONCURRENCY",
-        "MEMORY",
-        "MEMORY PEAK",
-        "IDLE",
-        "CPU LIMIT",
-        "CEILING",
-        "RECONCILERS",
-        "RUNNING",
-        "REQUESTS",
-        "ATTEMPTS",
-        "FAILED BY GUEST",
-        "HOST",
-        "API",
-        "CPU",
-        "CPU WAITED",
-        "LIMITS HIT",
-        "DENIED",
-    ];
-    let mut table = Table::new(&headings);
+    let mut table = Table::with(&columns, wide);
     for view in views {
         let usage = &view.usage;
         table.row([
@@ -349,6 +284,7 @@ pub(crate) fn tenants_wide(views: &[TenantView]) -> Table {
             Cell::number(view.running),
             Cell::number(view.requests_in_flight),
             Cell::number(view.attempts),
+            Cell::bad_number(view.failed),
             Cell::bad_number(usage.failed_by.guest),
             Cell::bad_number(usage.failed_by.host),
             Cell::bad_number(usage.failed_by.api),
@@ -371,19 +307,19 @@ fn or_dash(limit: Option<impl ToString>) -> String {
 }
 
 /// Keys: what they do and why.
-pub(crate) fn keys(views: &[KeyView]) -> Table {
-    let headings = [
-        "KEY",
-        "RECONCILER",
-        "STATE",
-        "SINCE",
-        "FAILURES",
-        "NEXT",
-        "BLAME",
-        "CAUSE",
-        "LAST ERROR",
+pub(crate) fn keys(views: &[KeyView], wide: bool) -> Table {
+    let columns = [
+        Always("KEY"),
+        Always("RECONCILER"),
+        Always("STATE"),
+        Wide("SINCE"),
+        Always("FAILURES"),
+        Always("NEXT"),
+        Wide("BLAME"),
+        Wide("CAUSE"),
+        Always("ERROR"),
     ];
-    let mut table = Table::new(&headings);
+    let mut table = Table::with(&columns, wide);
     let seconds = |seconds: Option<f64>| {
         seconds.map_or("-".to_owned(), |seconds| age(seconds.max(0.0) as u64))
     };
@@ -405,17 +341,17 @@ pub(crate) fn keys(views: &[KeyView]) -> Table {
 }
 
 /// What reconcilers make of a key: the longest last.
-pub(crate) fn explanations(views: &[ExplanationView]) -> Table {
-    let headings = [
-        "RECONCILER",
-        "STATE",
-        "FAILURES",
-        "CAUSE",
-        "LAST RUN",
-        "BLAME",
-        "WHY",
+pub(crate) fn explanations(views: &[ExplanationView], wide: bool) -> Table {
+    let columns = [
+        Always("RECONCILER"),
+        Always("STATE"),
+        Always("FAILURES"),
+        Wide("CAUSE"),
+        Always("LAST RUN"),
+        Wide("BLAME"),
+        Always("WHY"),
     ];
-    let mut table = Table::new(&headings);
+    let mut table = Table::with(&columns, wide);
     for view in views {
         let last = view.last_ended_seconds.map_or(String::new(), |seconds| {
             format!("{} {} ago", view.last_result, age(seconds.max(0.0) as u64))

@@ -191,7 +191,7 @@ async fn what_is_told_of_guests_is_what_they_did() -> Result<()> {
         "{looping:?}"
     );
     assert!(
-        looping["FAILED BY GUEST"].parse::<f64>()? >= allowed,
+        looping["BY GUEST"].parse::<f64>()? >= allowed,
         "{looping:?}"
     );
     assert_eq!(
@@ -206,7 +206,7 @@ async fn what_is_told_of_guests_is_what_they_did() -> Result<()> {
         ("0", "-"),
         "{looping:?}"
     );
-    assert_eq!(unlucky["FAILED BY GUEST"], "0", "{unlucky:?}");
+    assert_eq!(unlucky["BY GUEST"], "0", "{unlucky:?}");
     assert!(unlucky["API"].parse::<u64>()? >= 2, "{unlucky:?}");
     assert!(row("denied")?["DENIED"].parse::<u64>()? >= 2, "{rows:?}");
     assert!(row("hoards")?["MEMORY PEAK"].ends_with("MiB"), "{rows:?}");
@@ -229,14 +229,14 @@ async fn what_is_told_of_guests_is_what_they_did() -> Result<()> {
         tenant["usage"]["cpuSeconds"].as_f64() >= Some(cpu),
         "{tenant}"
     );
-    for args in [&["get", "tenants"][..], &["get", "tenants", "-o", "wide"]] {
-        let rows = table(&project, &address, args).await?;
-        assert_eq!((rows.len(), &*rows[0]["TENANT"]), (1, "team-a"), "{rows:?}");
-        assert_eq!(
-            (&*rows[0]["CONCURRENCY"], &*rows[0]["RECONCILERS"]),
-            ("32", "4")
-        );
-        assert!(rows[0]["LIMITS HIT"].contains("timeout "), "{rows:?}");
-    }
+    let rows = table(&project, &address, &["get", "tenants", "-o", "wide"]).await?;
+    assert_eq!((rows.len(), &*rows[0]["TENANT"]), (1, "team-a"), "{rows:?}");
+    assert_eq!(
+        (&*rows[0]["CONCURRENCY"], &*rows[0]["RECONCILERS"]),
+        ("32", "4")
+    );
+    assert!(rows[0]["LIMITS HIT"].contains("timeout "), "{rows:?}");
+    let narrow = table(&project, &address, &["get", "tenants"]).await?;
+    assert_eq!(narrow[0].get("LIMITS HIT"), None, "{narrow:?}");
     Ok(())
 }

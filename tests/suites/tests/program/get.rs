@@ -31,7 +31,7 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
     .await?;
     assert_eq!(item["source"], "v1/ConfigMap");
     let of_key = key("alpha", "a")?;
-    let args = ["get", "keys", &of_key, "--admin", &address];
+    let args = ["get", "keys", &of_key, "-o", "wide", "--admin", &address];
     let text = Program::run(project.path(), args, SOON)
         .await?
         .expect_code(0)?
@@ -92,7 +92,7 @@ async fn get_goes_on_to_print_what_changes_until_it_is_interrupted() -> Result<(
     let line: Json = serde_json::from_str(&line)?;
     let named = line["item"]["key"].as_str().context("a key")?;
     assert_eq!(named, key("alpha", "a")?);
-    rows.line_with("LAST ERROR", SOON).await?;
+    rows.line_with("ERROR", SOON).await?;
     rows.line_with(named, SOON).await?;
 
     // A rule that lets it write: the key fails no more.

@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::config::rbac::{Permissions, Subject, lines, manifests, yaml};
+use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, printable};
 use crate::status::tables::cluster_name;
 use serde::Serialize;
@@ -127,7 +128,7 @@ impl Report {
         self.clusters.iter().chain(&self.hubs)
     }
 
-    /// The report for people. `wide`: with every cluster's name.
+    /// The report for people. `wide`: with every cluster's name and identity.
     pub(super) fn text(&self, wide: bool, now: SystemTime) -> String {
         let mut text = String::new();
         if self.clusters.is_empty() {
@@ -136,7 +137,7 @@ impl Report {
             );
         }
         if self.clusters_and_hubs().next().is_some() {
-            text.push_str(&self.table(now).to_string());
+            text.push_str(&self.table(now, wide).to_string());
         }
         if !self.problems.is_empty() {
             text.push_str(&format!("\n{}", self.provider_problems()));
@@ -157,17 +158,18 @@ impl Report {
         text
     }
 
-    fn table(&self, now: SystemTime) -> Table {
-        let mut table = Table::new(&[
-            "CLUSTER",
-            "PROVIDER",
-            "REACHABLE",
-            "VERSION",
-            "IDENTITY",
-            "EXPIRES",
-            "RIGHTS",
-            "REASON",
-        ]);
+    fn table(&self, now: SystemTime, wide: bool) -> Table {
+        let columns = [
+            Always("CLUSTER"),
+            Always("PROVIDER"),
+            Always("REACHABLE"),
+            Always("VERSION"),
+            Wide("IDENTITY"),
+            Always("EXPIRES"),
+            Always("RIGHTS"),
+            Always("REASON"),
+        ];
+        let mut table = Table::with(&columns, wide);
         let text = |value: &Option<String>| Cell::text(value.as_deref().unwrap_or_default());
         for cluster in self.clusters_and_hubs() {
             let reachable = match cluster.reachable {
