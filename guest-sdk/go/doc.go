@@ -30,7 +30,7 @@
 // # Failing
 //
 // An error that Reconcile returns makes the host retry the request with growing delay; one made by [Terminal] waits for the next
-// event instead. A panic is logged with its stack and counts as an error. Calls of a cluster fail with an [*APIError]:
+// event instead. A panic counts as an error, which tells where it was. Calls of a cluster fail with an [*APIError]:
 // use [errors.As], or helpers such as [IsNotFound] and [IsConflict].
 //
 // # Objects

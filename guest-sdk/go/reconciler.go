@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 )
 
 // Reconciler is a guest.
@@ -72,16 +71,9 @@ func mapObjects(mapper Mapper, cluster *Cluster, kind GroupVersionKind, texts []
 	return mapper.Map(cluster, kind, objects)
 }
 
-// longestStack limits the stack that a panic logs, in bytes.
-const longestStack = 8 << 10
-
-// recovered turns a panic into an error, and logs its stack.
+// recovered turns a panic into an error that tells where it was.
 func recovered(err *error) {
-	why := recover()
-	if why == nil {
-		return
+	if why := recover(); why != nil {
+		*err = fmt.Errorf("panic: %v%s", why, located())
 	}
-	stack := debug.Stack()
-	slog.Error("guest panicked", "why", why, "stack", string(stack[:min(len(stack), longestStack)]))
-	*err = fmt.Errorf("panic: %v", why)
 }

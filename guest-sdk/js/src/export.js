@@ -24,7 +24,6 @@ export function defineReconciler(definition) {
       try {
         return during(() => description(answered('describe', definition.describe())));
       } catch (error) {
-        report(error);
         throw explain(error);
       }
     },
@@ -37,7 +36,6 @@ export function defineReconciler(definition) {
           log.info('not ready yet', { why: error.message });
           return { tag: 'requeue-after-ms', val: error.after };
         }
-        report(error);
         throw failure(error);
       }
     },
@@ -59,7 +57,6 @@ export function defineMapper(map) {
           return check.array('requests', requests ?? []).map((each, at) => request(`requests[${at}]`, each, cluster));
         });
       } catch (error) {
-        report(error);
         throw explain(error);
       }
     },
@@ -69,8 +66,16 @@ export function defineMapper(map) {
 /** @param {sdk.Delay} delay */
 export const requeueAfter = (delay) => ({ requeueAfterMs: milliseconds(delay) });
 
-/** @param {unknown} error */
-const explain = (error) => check.wellFormed(explained(error));
+/**
+ * The message for the host: with where it was thrown, unless it is an error by which calls and reconciles end.
+ *
+ * @param {unknown} error
+ */
+function explain(error) {
+  const isExpected = error instanceof ApiError || error instanceof Retry || error instanceof TerminalError;
+  const at = error instanceof Error && !isExpected ? frames(error.stack ?? '') : '';
+  return check.wellFormed(`${explained(error)}${at && `, at ${at}`}`);
+}
 
 /**
  * Rejects a promise: the host would not wait for it.
@@ -102,16 +107,6 @@ function action(answer) {
  * @returns {RawFailure}
  */
 const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) });
-
-/**
- * Logs where an error was thrown, unless it is one by which calls and reconciles end.
- *
- * @param {unknown} error
- */
-function report(error) {
-  if (!(error instanceof Error) || error instanceof ApiError || error instanceof Retry || error instanceof TerminalError) return;
-  log.error('guest threw', { why: explain(error), at: frames(error.stack ?? '') });
-}
 
 /** @param {Gvk} kind */
 const readable = ({ group, version, kind }) => ({ apiVersion: group === '' ? version : `${group}/${version}`, kind });

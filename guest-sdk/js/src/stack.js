@@ -14,13 +14,13 @@
 const MOST = 8;
 
 /**
- * The frames of a stack that are in the guest's own files: `reconcile src/reconciler.ts:14, …`. Without a build's lines, the stack as it is.
+ * The frames of a stack that are in the guest's own files: `reconcile src/reconciler.ts:14, …`. None without a build's lines.
  *
  * @param {string} stack
  */
 export function frames(stack) {
   const lines = /** @type {{ windlassSourceLines?: SourceLines }} */ (globalThis).windlassSourceLines;
-  if (lines === undefined) return stack.trim();
+  if (lines === undefined) return '';
   const own = [];
   for (const frame of stack.split('\n')) {
     // `at name (guest.js:3:14)`, `at guest.js:3:14`

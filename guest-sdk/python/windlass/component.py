@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -24,6 +23,7 @@ from . import checks, host
 from .cluster import Cluster
 from .description import Description, Enqueue, Watch
 from .errors import ApiError, Retry, Terminal
+from .located import located
 from .objects import Key, Kind, kind_of
 from .operations import (
     Answer,
@@ -111,13 +111,10 @@ def _find(entry: str) -> Reconciler:
 
 
 def _failed(error: Exception) -> str:
-    """The message of a failure. Logs the traceback, unless the exception needs none."""
+    """The message of a failure: with where it was raised, unless the exception is one by which calls and runs end."""
     if isinstance(error, (ApiError, Retry, Terminal)):
         return _text(error)
-    message = _text(f"{type(error).__name__}: {error}")
-    lines = _text("".join(traceback.format_exception(error)))
-    wit_log.write(wit_log.Level.ERROR, "the guest raised an exception", [("error", message), ("traceback", lines)])
-    return message
+    return _text(located(error))
 
 
 def _text(value: object) -> str:

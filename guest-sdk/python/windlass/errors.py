@@ -170,7 +170,7 @@ _CLASSES: dict[ApiCode, type[ApiError]] = {each.code: each for each in ApiError.
 
 class Retry(Exception):
     """Raised by a reconcile that is to run again with growing delay, and not before the largest retry-after that the API
-    returned in this run. Every other exception except :class:`Terminal` has the same effect, and its traceback is logged.
+    returned in this run. Every other exception except :class:`Terminal` has the same effect, and tells where it was raised.
     """
 
 

@@ -1,56 +1,121 @@
-//! Where exceptions of guests are thrown, as logs tell it.
+//! Where exceptions and panics of guests were, as an operator and a test are told.
 
 use crate::languages::has_tools;
 use crate::project::Project;
 use crate::running::SOON;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use windlass_harness::program::Program;
 
-/// npm installs packages.
+/// Tools install packages.
 const BUILD: Duration = Duration::from_secs(600);
 
-#[tokio::test]
-async fn an_exception_in_typescript_is_logged_with_the_line_of_its_file() -> Result<()> {
-    if !has_tools(&["npm"], "positions in TypeScript") {
-        return Ok(());
-    }
-    let project = Project::new()?;
-    let new = ["new", "odd", "--lang", "typescript"];
-    Program::run(project.path(), new, SOON)
-        .await?
-        .expect_code(0)?;
-    let folder = project.path().join("odd");
-    let file = folder.join("src/reconciler.ts");
-    let text = fs::read_to_string(&file)?;
-    let throwing = "interface Unused { a: string }\nexport function checked(name: string): string {\n  \
-                    if (name !== '') throw new Error(`boom of ${name}`);\n  return name;\n}\n";
-    fs::write(folder.join("src/checked.ts"), throwing)?;
-    let at = "    const asking = ";
-    let text = text.replace(at, &format!("    checked(key.name);\n{at}"));
-    fs::write(
-        &file,
-        format!("import {{ checked }} from './checked';\n{text}"),
-    )?;
-    let line = fs::read_to_string(&file)?
-        .lines()
-        .position(|line| line.contains("checked(key.name)"))
-        .context("the call")?
-        + 1;
+/// A new guest whose reconcile fails in a helper.
+struct Throwing {
+    language: &'static str,
+    tools: &'static [&'static str],
+    /// The file with reconcile.
+    file: &'static str,
+    /// The beginnings of lines of it, and what goes before each. The last one is the call.
+    before: &'static [(&'static str, &'static str)],
+    /// Another file.
+    helper: (&'static str, &'static str),
+    /// The message. `LINE` is the line of the call.
+    told: &'static str,
+}
 
-    let tested = Program::run(&folder, ["test", "--log", "error"], BUILD).await?;
-    let finished = tested.expect_code(1)?;
-    assert!(
-        finished.stdout.contains("boom of crew"),
-        "{}",
-        finished.stdout
-    );
-    let frames = format!("checked src/checked.ts:3, reconcile src/reconciler.ts:{line}");
-    assert!(
-        finished.stderr.contains(&frames),
-        "{frames} in {}",
-        finished.stderr
-    );
-    Ok(())
+impl Throwing {
+    async fn is_told(&self) -> Result<()> {
+        if !has_tools(self.tools, &format!("positions in {}", self.language)) {
+            return Ok(());
+        }
+        let project = Project::new()?;
+        let new = ["new", "odd", "--lang", self.language];
+        Program::run(project.path(), new, SOON)
+            .await?
+            .expect_code(0)?;
+        let folder = project.path().join("odd");
+        let told = self.told.replace("LINE", &self.write(&folder)?.to_string());
+        // One key fails until the time is over.
+        let test = ["test", "--timeout", "5s", "--log", "error"];
+        let tested = Program::run(&folder, test, BUILD).await?;
+        let finished = tested.expect_code(1)?;
+        ensure!(
+            finished.stdout.contains(&told),
+            "{told} in {}",
+            finished.stdout
+        );
+        Ok(())
+    }
+
+    /// Returns the line of the call.
+    fn write(&self, folder: &Path) -> Result<usize> {
+        let file = folder.join(self.file);
+        let mut text = fs::read_to_string(&file)?;
+        for (line, new) in self.before {
+            text = text.replacen(line, &format!("{new}\n{line}"), 1);
+        }
+        let (other, helper) = self.helper;
+        fs::write(folder.join(other), helper)?;
+        fs::write(&file, &text)?;
+        let (_, call) = self.before.last().context("a call")?;
+        let at = text.lines().position(|line| line == *call);
+        Ok(at.context("the call")? + 1)
+    }
+}
+
+#[tokio::test]
+async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
+    let typescript = Throwing {
+        language: "typescript",
+        tools: &["npm"],
+        file: "src/reconciler.ts",
+        before: &[
+            ("import ", "import { checked } from './checked';"),
+            ("    const asking = ", "    checked(key.name);"),
+        ],
+        helper: (
+            "src/checked.ts",
+            "interface Unused { a: string }\nexport function checked(name: string): string {\n  if (name !== '') throw new Error(`boom of ${name}`);\n  return name;\n}\n",
+        ),
+        told: "boom of crew, at checked src/checked.ts:3, reconcile src/reconciler.ts:LINE",
+    };
+    typescript.is_told().await
+}
+
+#[tokio::test]
+async fn an_exception_in_python_tells_the_line_of_its_file() -> Result<()> {
+    let python = Throwing {
+        language: "python",
+        tools: &["python3"],
+        file: "guest.py",
+        before: &[
+            ("from windlass ", "from helpers import checked"),
+            ("        who = ", "        checked(asking)"),
+        ],
+        helper: (
+            "helpers.py",
+            "def checked(of):\n    try:\n        return of['nothing']\n    except KeyError as error:\n        raise ValueError('boom') from error\n",
+        ),
+        told: "ValueError: boom, at checked helpers.py:5, reconcile guest.py:LINE; after KeyError: 'nothing', at checked helpers.py:3",
+    };
+    python.is_told().await
+}
+
+#[tokio::test]
+async fn a_panic_in_go_tells_the_line_of_its_file() -> Result<()> {
+    let go = Throwing {
+        language: "go",
+        tools: &["go"],
+        file: "main.go",
+        before: &[("\twho := ", "\tchecked(asking)")],
+        helper: (
+            "checked.go",
+            "package main\n\nimport \"windlass.dev/windlass\"\n\nfunc checked(of windlass.Object) {\n\tvar none map[string]int\n\tnone[of.Key().Name] = 1\n}\n",
+        ),
+        told: "panic: assignment to entry in nil map, at checked checked.go:7, greeter.Reconcile main.go:LINE",
+    };
+    go.is_told().await
 }

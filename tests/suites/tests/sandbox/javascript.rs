@@ -104,9 +104,6 @@ async fn what_the_sdk_refuses_is_an_error_and_never_a_trap() -> Result<()> {
     }
     let warned = logs::lines("misuse-js", "counted 7");
     assert!(warned[0].contains("WARN"), "{warned:?}");
-    let threw = logs::lines("misuse-js", "guest threw");
-    let bug = |line: &String| line.contains("TypeError") && line.contains("bug");
-    assert!(threw.iter().any(bug), "{threw:?}");
     Ok(())
 }
 
