@@ -5,6 +5,7 @@
 mod bound;
 mod denied;
 mod identity;
+mod needs;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ mod tests;
 pub use bound::ClusterBound;
 pub use denied::Denied;
 pub use identity::{Identity, IdentityError};
+pub use needs::{Need, Needs};
 pub use rule::{ClusterRule, Rule};
 
 use crate::name::ClusterName;
@@ -143,6 +145,8 @@ pub struct Grant {
     bounds: Arc<[ClusterBound]>,
     /// The user that calls to a server impersonate; none: they use the cluster's credentials as they are.
     identity: Option<Identity>,
+    /// Where calls are noted that the rules do not grant; none: they are denied. A ceiling and bounds deny in either case.
+    needs: Option<Arc<Needs>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +164,7 @@ impl Grant {
             layers: Arc::new([]),
             bounds: Arc::new([]),
             identity: None,
+            needs: None,
         }
     }
 
@@ -179,7 +184,28 @@ impl Grant {
             }]),
             bounds: Arc::new([]),
             identity: None,
+            needs: None,
         }
+    }
+
+    /// This grant, which notes what its rules do not grant, and allows it. A ceiling and bounds still deny. For tests of a guest.
+    #[must_use]
+    pub fn noting(self, needs: Arc<Needs>) -> Self {
+        Self {
+            needs: Some(needs),
+            ..self
+        }
+    }
+
+    /// Whether calls are noted that the rules do not grant.
+    #[must_use]
+    pub fn is_noting(&self) -> bool {
+        self.needs.is_some()
+    }
+
+    /// Where calls are noted that a layer does not grant; none: they are denied.
+    fn needs_of(&self, layer: &Layer) -> Option<&Needs> {
+        self.needs.as_deref().filter(|_| !layer.ceiling)
     }
 
     /// This grant within a ceiling: both must allow a call.
@@ -227,6 +253,7 @@ impl Grant {
             layers: self.layers.iter().chain(more).cloned().collect(),
             bounds: self.bounds.iter().chain(bounds).cloned().collect(),
             identity: other.identity.clone().or_else(|| self.identity.clone()),
+            needs: self.needs.clone(),
         }
     }
 
@@ -251,11 +278,16 @@ impl Grant {
         self.bounds
             .iter()
             .try_for_each(|bound| bound.check(access))?;
-        let missing = self
-            .layers
-            .iter()
-            .find(|layer| !layer.rules.iter().any(|rule| rule.allows(access)));
-        missing.map_or(Ok(()), |layer| Err(Denied::new(access, layer.ceiling)))
+        let lacks = |layer: &&Layer| !layer.rules.iter().any(|rule| rule.allows(access));
+        let mut lacking = None;
+        for layer in self.layers.iter().filter(lacks) {
+            let denied = || Denied::new(access, layer.ceiling);
+            lacking = Some(self.needs_of(layer).ok_or_else(denied)?);
+        }
+        if let Some(needs) = lacking {
+            needs.note(access);
+        }
+        Ok(())
     }
 
     /// The namespaces in which a verb is allowed on all objects of a resource, or on the objects of a name. A list or watch without a
@@ -275,16 +307,31 @@ impl Grant {
         self.layers
             .iter()
             .fold(Namespaces::All, |namespaces, layer| {
-                namespaces.and(layer.namespaces(cluster, group, resource, verb, name))
+                let granted = layer.namespaces(cluster, group, resource, verb, name);
+                let needs = self.needs_of(layer).filter(|_| granted == Namespaces::None);
+                let Some(needs) = needs else {
+                    return namespaces.and(granted);
+                };
+                needs.note(&Access {
+                    cluster: *cluster,
+                    group,
+                    resource,
+                    subresource: None,
+                    verb,
+                    namespace: None,
+                    name,
+                });
+                namespaces
             })
     }
 
     /// Whether any rule names a group. If none does, its kinds are denied without asking the cluster about them.
     #[must_use]
     pub fn names_group(&self, group: &str) -> bool {
-        self.layers
-            .iter()
-            .all(|layer| layer.rules.iter().any(|rule| rule.names_group(group)))
+        self.layers.iter().all(|layer| {
+            let names = layer.rules.iter().any(|rule| rule.names_group(group));
+            names || self.needs_of(layer).is_some()
+        })
     }
 
     /// Whether some rule could allow a call in another cluster than the request's.
@@ -293,10 +340,8 @@ impl Grant {
         let bounded = self.bounds.iter().all(ClusterBound::matches_any);
         bounded
             && self.layers.iter().all(|layer| {
-                layer
-                    .rules
-                    .iter()
-                    .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::matches_any))
+                let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
+                clusters.any(ClusterRule::matches_any) || self.needs_of(layer).is_some()
             })
     }
 
@@ -315,7 +360,10 @@ impl Grant {
     /// Whether some rule allows a call in a cluster.
     #[must_use]
     pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {
-        let covered = |layer: &Layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster));
+        let covered = |layer: &Layer| {
+            let covers = layer.rules.iter().any(|rule| rule.covers_cluster(cluster));
+            covers || self.needs_of(layer).is_some()
+        };
         self.has_cluster(cluster) && self.layers.iter().all(covered)
     }
 
@@ -332,6 +380,7 @@ impl Grant {
             && self.layers.iter().all(|layer| {
                 let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
                 clusters.any(|clusters| clusters.covers_any_of(name))
+                    || self.needs_of(layer).is_some()
             })
     }
 }

@@ -6,8 +6,8 @@ mod authors;
 mod operators;
 
 pub(crate) use authors::{
-    BuildArgs, CheckArgs, DevArgs, Lang, NewArgs, PullArgs, PushArgs, RegistryArgs, TestArgs,
-    TypesArgs, UpgradeArgs,
+    BuildArgs, CheckArgs, DevArgs, Lang, NewArgs, PullArgs, PushArgs, RegistryArgs, RulesArgs,
+    TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, GetArgs, KcpCommand, PreflightArgs, PublishArgs, RbacArgs, RequeueArgs,
@@ -96,6 +96,11 @@ pub(crate) enum Command {
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
     Test(TestArgs),
+    /// Find the rules that the tests of a guest need, and that DIR/windlass.yaml lacks
+    ///
+    /// Runs the tests as `windlass test` does, with all rights that the tenant allows, and notes what no rule grants. Prints that as rules,
+    /// or writes them. Ends with 1 if rules are missing and were not written.
+    Rules(RulesArgs),
     /// Replace the SDK in a guest's project by that of this program
     ///
     /// The folder `sdk`, as `windlass new` made it. A file in it that you have changed is not overwritten without --force; then nothing is.

@@ -14,6 +14,7 @@ pub(crate) mod rbac;
 pub(crate) mod registry;
 pub(crate) mod requeue;
 pub(crate) mod rollback;
+pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod test;
 pub(crate) mod types;

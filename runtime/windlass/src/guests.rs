@@ -3,7 +3,10 @@
 
 pub(crate) mod component;
 pub(crate) mod engine;
+mod needs;
 mod revisions;
+
+pub(crate) use needs::ReconcilerNeeds;
 
 use crate::config::kinds::{
     Ceiling, Effective, GuestsSpec, Impersonate, Interval, Origin, ReconcilerSpec, RuleSpec,
@@ -209,6 +212,8 @@ pub(crate) struct Guests {
     /// The guests that serve, and their tenants.
     registry: Arc<GuestRegistry>,
     revisions: Revisions,
+    /// Where what rules do not grant is noted, and allowed; none: it is denied.
+    needs: Option<ReconcilerNeeds>,
 }
 
 impl Guests {
@@ -216,12 +221,17 @@ impl Guests {
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new(options: &Options, registry: Arc<GuestRegistry>) -> Result<Self> {
+    pub(crate) fn new(
+        options: &Options,
+        registry: Arc<GuestRegistry>,
+        needs: Option<ReconcilerNeeds>,
+    ) -> Result<Self> {
         let sandbox = engine::start(options)?;
         Ok(Self {
             sandbox,
             registry,
             revisions: Revisions::default(),
+            needs,
         })
     }
 
@@ -263,7 +273,11 @@ impl Guests {
             path,
             digest,
         } = request;
-        let grant = Arc::new(grant(&spec.rules, policy)?);
+        let grant = grant(&spec.rules, policy)?;
+        let grant = Arc::new(match &self.needs {
+            Some(needs) => grant.noting(needs.of(name)),
+            None => grant,
+        });
         let Effective {
             limits,
             concurrency,

@@ -51,7 +51,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let filter = cli.log.as_deref().or(variable.as_deref());
     // Tests and builds print their results themselves.
     let usual = match cli.command {
-        Command::Test(_) | Command::Build(_) => "warn",
+        Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
         Command::Push(_) | Command::Pull(_) | Command::Check(_) => "warn",
         // Their output says why a cluster is not reached.
         Command::Preflight(_) | Command::Get(_) | Command::Requeue(_) | Command::Rollback(_) => {
@@ -77,6 +77,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::New(args) => command::new::execute(&args, format),
             Command::Build(args) => command::build::execute(args, format, engine).await,
             Command::Test(args) => command::test::execute(args, format, engine).await,
+            Command::Rules(args) => command::rules::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Push(args) => command::registry::push(args, format, engine).await,
             Command::Pull(args) => command::registry::pull(args, format, engine).await,

@@ -19,7 +19,7 @@ use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::cases::Next;
 use crate::dev::simulated::Simulated;
-use crate::guests::Guests;
+use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
 use crate::reconcilers::{Change, Reconcilers, Sources};
 use crate::registry::Registries;
@@ -66,6 +66,8 @@ pub(crate) struct RunOptions {
     pub(crate) idle: IdleArgs,
     /// What is done each time that nothing is left to do, before the end; none: nothing.
     pub(crate) then: Option<Box<dyn FnMut() -> Next + Send>>,
+    /// Where what rules do not grant is noted, and allowed; none: it is denied.
+    pub(crate) needs: Option<ReconcilerNeeds>,
     /// The options of the sandbox.
     pub(crate) engine: Options,
     /// Ends the run.
@@ -124,7 +126,11 @@ impl Startup {
         }));
         let reloads = Reloads::default();
         reloads.register(&mut registry);
-        let guests = Guests::new(&options.engine, guest_registry.clone())?;
+        let guests = Guests::new(
+            &options.engine,
+            guest_registry.clone(),
+            options.needs.clone(),
+        )?;
         let guests_heartbeat = guests.heartbeat();
         let cache = options.engine.cache.as_ref();
         let cache = cache.map(|cache| cache.folder.as_path());

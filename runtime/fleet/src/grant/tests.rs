@@ -703,3 +703,49 @@ fn a_bound_on_clusters_holds_for_the_own_one_and_for_others_whatever_rules_grant
     assert_eq!(reached(&grant.and(&named)), [true, false, false]);
     assert_eq!(named.and(&named), named);
 }
+
+#[test]
+fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
+    let world = World::new("alpha");
+    let needs = Arc::new(Needs::default());
+    let grant = Grant::new([rule("core pods get ns")])
+        .noting(needs.clone())
+        .with_ceiling([rule("core pods * *"), rule("apps * * ns")]);
+    assert!(grant.names_group("apps") && !grant.names_group("batch"));
+    let pods = |verb| world.access(verb);
+    let deployments = |namespace| Access {
+        group: "apps",
+        resource: "deployments",
+        namespace: Some(namespace),
+        ..world.access(Verb::Create)
+    };
+    let secrets = Access {
+        resource: "secrets",
+        ..world.access(Verb::Get)
+    };
+    for (access, is_allowed) in [
+        (pods(Verb::Get), true),
+        (pods(Verb::Patch), true),
+        (deployments("ns"), true),
+        (deployments("other"), false),
+        (secrets, false),
+    ] {
+        assert_eq!(grant.check(&access).is_ok(), is_allowed, "{access:?}");
+    }
+    let facts = world.facts(true);
+    let watched = grant.namespaces(&facts, "apps", "deployments", Verb::Watch, None);
+    assert_eq!(watched, Namespaces::Only(["ns".into()].into()));
+    let noted = needs.noted();
+    let noted: Vec<_> = noted
+        .iter()
+        .map(|need| (&*need.resource, need.verb, need.namespace.as_deref()))
+        .collect();
+    assert_eq!(
+        noted,
+        [
+            ("pods", Verb::Patch, Some("ns")),
+            ("deployments", Verb::Watch, None),
+            ("deployments", Verb::Create, Some("ns")),
+        ]
+    );
+}

@@ -88,6 +88,20 @@ pub(crate) struct TestArgs {
     pub(crate) junit: Option<PathBuf>,
 }
 
+/// `rules`.
+#[derive(Debug, Args)]
+pub(crate) struct RulesArgs {
+    /// The folder with windlass.yaml and tests
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Add them to DIR/windlass.yaml
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// How long a test, or a step of it, may take until nothing is left to do
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
+}
+
 /// `upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {

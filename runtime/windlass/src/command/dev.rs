@@ -56,6 +56,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         admin: args.admin,
         idle: args.idle,
         then: None,
+        needs: None,
         engine,
         stop,
     };

@@ -23,6 +23,7 @@ pub(crate) async fn execute(
         admin: args.admin,
         idle: args.idle,
         then: None,
+        needs: None,
         engine,
         stop: stop_on_signals()?,
     };

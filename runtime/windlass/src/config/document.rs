@@ -9,4 +9,4 @@ mod tree;
 pub(crate) use decode::DecodeError;
 pub(crate) use problem::{Problem, nearest};
 pub(crate) use split::{Part, split};
-pub(crate) use tree::{Node, Position, Step};
+pub(crate) use tree::{Node, Position, Step, Value};

@@ -279,3 +279,44 @@ async fn the_sdk_of_a_project_is_upgraded() -> Result<()> {
     assert!(said.contains("windlass/fleet.py: with --force"), "{said}");
     Ok(())
 }
+
+/// The tests run with all rights to find the rules, and pass with the rules that were found.
+#[tokio::test]
+async fn rules_that_the_tests_need_are_found_and_written() -> Result<()> {
+    let project = project()?;
+    let some = r#"[{apiGroups: [""], resources: [configmaps], verbs: [get], namespaces: ["*"]}]"#;
+    let in_lines = format!("\n  # for reads\n  - {}", &some[1..some.len() - 1]);
+    let documents = documents("hello");
+    project.write("windlass.yaml", documents.replace(HELLO_RULES, &in_lines))?;
+    project.write("tests/greets/seed/eu/a.yaml", ASKING)?;
+    project.write(
+        "tests/greets/expect/a.yaml",
+        greeting("hello, world, from eu"),
+    )?;
+    let short = ["--timeout", "5s"];
+    test(&project, &short).await?.expect_code(1)?;
+
+    let rules = ["rules"];
+    let found = Program::run(project.path(), rules, SOON).await?;
+    let lacking = "{apiGroups: [\"\"], resources: [configmaps], verbs: [list, watch, create, patch], namespaces: [\"*\"]}";
+    let stdout = &found.expect_code(1)?.stdout;
+    assert!(
+        stdout.contains(&format!(
+            "Reconciler hello lacks 1 rule:\n    - {lacking}\n"
+        )),
+        "{stdout}"
+    );
+    let args = ["rules", "--write", "-o", "json"];
+    let told = Program::run(project.path(), args, SOON).await?;
+    let told: Json = serde_json::from_str(&told.expect_code(0)?.stdout)?;
+    assert_eq!(told["missing"][0]["rules"], serde_json::json!([lacking]));
+    let now = std::fs::read_to_string(project.path().join("windlass.yaml"))?;
+    let expected = in_lines.replace("  - {", &format!("  - {lacking}\n  - {{"));
+    assert!(now.contains(&expected), "{now}");
+
+    test(&project, &short).await?.expect_code(0)?;
+    let complete = Program::run(project.path(), rules, SOON).await?;
+    let stdout = &complete.expect_code(0)?.stdout;
+    assert!(stdout.contains("no test needs more rules"), "{stdout}");
+    Ok(())
+}

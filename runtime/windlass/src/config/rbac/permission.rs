@@ -214,7 +214,7 @@ impl Permissions {
     }
 
     /// Adds the grants of a rule, within a bound.
-    pub(super) fn grant(&mut self, rule: &RuleSpec, bound: Option<&RuleSpec>) {
+    pub(crate) fn grant(&mut self, rule: &RuleSpec, bound: Option<&RuleSpec>) {
         let of = |list: fn(&RuleSpec) -> &Vec<String>| match bound {
             Some(bound) => meet(list(rule), list(bound)),
             None => list(rule).iter().cloned().collect(),

@@ -1,0 +1,212 @@
+//! `windlass rules`: finds the rules that a project's tests need and its documents lack. Entry point: [`execute`].
+
+mod edit;
+
+use super::test::runner::{Runner, configuration};
+use crate::cli::{Format, RulesArgs};
+use crate::config::kinds::RuleSpec;
+use crate::config::load::Configuration;
+use crate::config::rbac::{Permissions, lines};
+use crate::dev::cases::Case;
+use crate::guests::ReconcilerNeeds;
+use crate::output::{Tone, count};
+use crate::run::signals::stop_on_signals;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use windlass_fleet::ClusterName;
+use windlass_fleet::grant::Need;
+use windlass_sandbox::Options;
+
+/// The file of a project that has its rules.
+const FILE: &str = "windlass.yaml";
+
+/// What a reconciler lacks.
+#[derive(Debug, Serialize)]
+struct Lack {
+    reconciler: String,
+    /// Each as YAML on one line.
+    rules: Vec<String>,
+}
+
+/// Runs the tests with all rights, and prints or writes the rules that they needed and the documents lack.
+///
+/// # Errors
+/// When there is no test, a guest does not build, or the file cannot be changed.
+pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    let stop = stop_on_signals()?;
+    let file = args.folder.join(FILE);
+    let documents = configuration(&file)?;
+    let needs = ReconcilerNeeds::default();
+    let runner = Runner::new(&args.folder, args.timeout, engine, stop);
+    let mut runner = runner.noting(needs.clone());
+    let mut failed = Vec::new();
+    let cases = Case::all(&args.folder, &[])?;
+    // A case with documents of its own has rules of its own.
+    let (cases, others): (Vec<_>, Vec<_>) = cases
+        .into_iter()
+        .partition(|case| case.configuration(&args.folder) == file);
+    if cases.is_empty() {
+        bail!(
+            "every test of {} has a {FILE} of its own: no test runs with {}",
+            args.folder.display(),
+            file.display()
+        );
+    }
+    for case in &cases {
+        let outcome = runner.run(case).await?;
+        failed.extend((!outcome.passed).then_some(outcome.name));
+    }
+    let lacks = lacks(&documents, &needs);
+    if args.write && !lacks.is_empty() {
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        let new = lacks.iter().try_fold(text, |text, lack| {
+            edit::with_rules(&text, &lack.reconciler, &lack.rules)
+        });
+        let new = new.with_context(|| format!("{}", file.display()))?;
+        std::fs::write(&file, new).with_context(|| format!("write {}", file.display()))?;
+    }
+    print(&lacks, &args, format)?;
+    for case in &others {
+        anstream::eprintln!(
+            "test {} was left out: it has a {FILE} of its own",
+            case.name
+        );
+    }
+    for name in &failed {
+        anstream::eprintln!(
+            "test {name} fails with all rights too, so more may be missing: see windlass test"
+        );
+    }
+    let is_done = failed.is_empty() && (lacks.is_empty() || args.write);
+    Ok(if is_done { super::DONE } else { super::FAILED })
+}
+
+fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {
+    if format == Format::Json {
+        let all = json!({"missing": lacks, "written": args.write && !lacks.is_empty()});
+        anstream::println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    for Lack { reconciler, rules } in lacks {
+        let added = if args.write { "has now" } else { "lacks" };
+        anstream::println!(
+            "Reconciler {reconciler} {added} {}:",
+            count(rules.len() as u64, "rule")
+        );
+        for rule in rules {
+            anstream::println!("    - {rule}");
+        }
+    }
+    match lacks.is_empty() {
+        true => anstream::println!("{}: no test needs more rules", Tone::Good.paint("complete")),
+        false if args.write => {}
+        false => anstream::println!("windlass rules --write adds them to {FILE}"),
+    }
+    Ok(())
+}
+
+/// What the reconcilers of the documents needed and were not granted.
+fn lacks(documents: &Configuration, needs: &ReconcilerNeeds) -> Vec<Lack> {
+    let noted = needs.noted().into_iter();
+    let lacks = noted.map(|(reconciler, needs)| {
+        let mut reconcilers = documents.reconcilers();
+        let granted = reconcilers.find(|(document, _)| document.identity.name == reconciler);
+        let granted = granted.map_or(&[][..], |(_, spec)| &spec.rules);
+        let rules = rules(&needs, is_everywhere(granted));
+        Lack { reconciler, rules }
+    });
+    lacks.filter(|lack| !lack.rules.is_empty()).collect()
+}
+
+/// Whether rules are meant for all namespaces: a test has objects in some, and its reconciler is for others too.
+fn is_everywhere(granted: &[RuleSpec]) -> bool {
+    let mut namespaces = granted.iter().flat_map(|rule| &rule.namespaces);
+    granted.is_empty() || namespaces.any(|namespace| namespace == "*")
+}
+
+/// The rules for needs, on a line each: first those for the request's own cluster.
+fn rules(needs: &BTreeSet<Need>, everywhere: bool) -> Vec<String> {
+    let mut by_cluster: BTreeMap<Option<&ClusterName>, Permissions> = BTreeMap::new();
+    for need in needs {
+        let namespace = need.namespace.clone().filter(|_| !everywhere);
+        let rule = RuleSpec {
+            api_groups: vec![need.group.clone()],
+            resources: vec![need.resource.clone()],
+            verbs: vec![need.verb.as_str().to_owned()],
+            namespaces: vec![namespace.unwrap_or_else(|| "*".to_owned())],
+            resource_names: Vec::new(),
+            clusters: None,
+        };
+        by_cluster
+            .entry(need.cluster.as_ref())
+            .or_default()
+            .grant(&rule, None);
+    }
+    let rules = by_cluster
+        .into_iter()
+        .flat_map(|(cluster, mut permissions)| {
+            permissions.reduce();
+            lines(&permissions)
+                .into_iter()
+                .map(move |line| of_cluster(line, cluster))
+        });
+    rules.collect()
+}
+
+/// A rule for another cluster than the request's.
+fn of_cluster(rule: String, cluster: Option<&ClusterName>) -> String {
+    let clusters = match cluster {
+        None => return rule,
+        Some(name) if name.is_local() => "{local: true}".to_owned(),
+        Some(name) => format!("{{names: [{}]}}", json!(name.as_str())),
+    };
+    let open = rule.strip_suffix('}').unwrap_or(&rule);
+    format!("{open}, clusters: {clusters}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_fleet::grant::Verb;
+
+    fn need(resource: &str, verb: Verb, namespace: Option<&str>, cluster: Option<&str>) -> Need {
+        Need {
+            cluster: cluster.map(|name| ClusterName::new(name).unwrap()),
+            group: String::new(),
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            verb,
+        }
+    }
+
+    #[test]
+    fn needs_become_the_fewest_rules_for_each_cluster() {
+        let needs = BTreeSet::from([
+            need("services", Verb::Patch, Some("a"), None),
+            need("services", Verb::List, None, None),
+            need("configmaps", Verb::Patch, Some("b"), None),
+            need("configmaps", Verb::List, None, None),
+            need("secrets", Verb::Get, Some("a"), Some("")),
+            need("secrets", Verb::Get, Some("a"), Some("beta")),
+        ]);
+        assert_eq!(
+            rules(&needs, true),
+            [
+                r#"{apiGroups: [""], resources: [configmaps, services], verbs: [list, patch], namespaces: ["*"]}"#,
+                r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {local: true}}"#,
+                r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: ["beta"]}}"#,
+            ]
+        );
+        let narrow = rules(&needs, false);
+        assert!(
+            narrow
+                .iter()
+                .any(|rule| rule.contains("verbs: [patch], namespaces: [b]")),
+            "{narrow:?}"
+        );
+    }
+}

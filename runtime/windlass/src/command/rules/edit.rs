@@ -1,0 +1,124 @@
+//! Adds rules to a file of documents, and leaves the rest of it as it is. Entry point: [`with_rules`].
+
+use crate::config::document::{Node, Position, Step, Value, split};
+use anyhow::{Result, bail};
+use std::sync::Arc;
+
+/// The text with further rules in a Reconciler's `spec.rules`, before those that are there.
+///
+/// # Errors
+/// When the document is not there, or is written in a way that this does not change.
+pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
+    let file: Arc<str> = "".into();
+    let documents = split(text);
+    let mut nodes = documents.iter().filter_map(|part| part.parse(&file).ok());
+    let is_it = |node: &Node| {
+        let text = |node: Option<&Node>| node.and_then(Node::as_text).map(str::to_owned);
+        text(node.get("kind")).as_deref() == Some("Reconciler")
+            && text(node.get("metadata").and_then(|node| node.get("name"))).as_deref()
+                == Some(reconciler)
+    };
+    let Some(spec) = nodes.find(is_it).and_then(|node| node.get("spec").cloned()) else {
+        bail!("there is no Reconciler {reconciler} with a spec");
+    };
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let indent = |lines: &[String], at: Position| {
+        let line = lines.get(at.line as usize - 1).map_or("", String::as_str);
+        line[..line.len() - line.trim_start().len()].to_owned()
+    };
+    let is_block = |lines: &[String], at: Position, begins: &str| {
+        let line = lines.get(at.line as usize - 1).map_or("", String::as_str);
+        line.trim_start().starts_with(begins)
+    };
+    let refused = |what: &str| {
+        let rules: Vec<String> = rules.iter().map(|rule| format!("\n    - {rule}")).collect();
+        anyhow::anyhow!(
+            "{what} of Reconciler {reconciler} is in brackets: write it with a line for each rule, or add these yourself:{}",
+            rules.concat()
+        )
+    };
+    // The line before which they go, and what stands before each.
+    let (at, new) = match spec.get("rules") {
+        Some(Node {
+            at,
+            value: Value::List(items),
+        }) if !items.is_empty() => {
+            if !is_block(&lines, *at, "-") {
+                return Err(refused("spec.rules"));
+            }
+            (at.line as usize - 1, items_of(rules, &indent(&lines, *at)))
+        }
+        Some(node) => {
+            let key = spec.position_at(&[] as &[Step], Some("rules"));
+            if !matches!(&node.value, Value::List(_)) || !is_block(&lines, key, "rules:") {
+                return Err(refused("spec"));
+            }
+            let line = key.line as usize - 1;
+            let margin = indent(&lines, key);
+            lines[line] = format!("{margin}rules:\n");
+            (line + 1, items_of(rules, &format!("{margin}  ")))
+        }
+        None => {
+            let first = match &spec.value {
+                Value::Map(entries) => entries.first().map(|(key, _)| (key.at, key.text.clone())),
+                _ => None,
+            };
+            let Some((key, _)) = first.filter(|(at, name)| is_block(&lines, *at, name)) else {
+                return Err(refused("spec"));
+            };
+            let margin = indent(&lines, key);
+            let rules = items_of(rules, &format!("{margin}  "));
+            (key.line as usize - 1, format!("{margin}rules:\n{rules}"))
+        }
+    };
+    lines.insert(at.min(lines.len()), new);
+    Ok(lines.concat())
+}
+
+fn items_of(rules: &[String], margin: &str) -> String {
+    let items = rules.iter().map(|rule| format!("{margin}- {rule}\n"));
+    items.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "kind: Provider\nmetadata: {name: a}\n---\nkind: Reconciler # here\nmetadata: {name: a}\nspec:\n";
+
+    fn with(spec: &str) -> Result<String> {
+        let rules = ["{one: 1}".to_owned(), "{two: 2}".to_owned()];
+        let new = with_rules(&format!("{HEAD}{spec}"), "a", &rules)?;
+        Ok(new.strip_prefix(HEAD).unwrap_or(&new).to_owned())
+    }
+
+    #[test]
+    fn rules_are_added_and_nothing_else_changes() -> Result<()> {
+        let there = "  guest: {path: .}\n  rules:\n  # the first\n  - apiGroups: [x]\n    verbs: [get]\n  tenant: b\n";
+        let new = there.replace("  - apiGroups", "  - {one: 1}\n  - {two: 2}\n  - apiGroups");
+        assert_eq!(with(there)?, new);
+        for empty in ["  rules: []\n", "  rules: [] # none yet\n"] {
+            let new = "  guest: {path: .}\n  rules:\n    - {one: 1}\n    - {two: 2}\n  tenant: b\n";
+            assert_eq!(
+                with(&format!("  guest: {{path: .}}\n{empty}  tenant: b\n"))?,
+                new
+            );
+        }
+        let new = "  rules:\n    - {one: 1}\n    - {two: 2}\n  guest: {path: .}\n";
+        assert_eq!(with("  guest: {path: .}\n")?, new);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_in_brackets_is_left_to_its_author() {
+        for spec in ["  rules: [{apiGroups: [x]}]\n", "  {guest: {path: .}}\n"] {
+            let error = with(spec).unwrap_err().to_string();
+            assert!(
+                error.contains("is in brackets") && error.contains("- {two: 2}"),
+                "{error}"
+            );
+        }
+        let error = with_rules(HEAD, "other", &[]).unwrap_err().to_string();
+        assert_eq!(error, "there is no Reconciler other with a spec");
+    }
+}
