@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight, get, requeue and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, check, push and pull, error for preflight, types, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -105,10 +105,10 @@ pub(crate) enum Command {
     ///
     /// The folder `sdk`, as `windlass new` made it. A file in it that you have changed is not overwritten without --force; then nothing is.
     Upgrade(UpgradeArgs),
-    /// Write types of kinds into a guest, from their CustomResourceDefinitions
+    /// Write types of kinds into a guest, from their CustomResourceDefinitions or from a cluster
     ///
-    /// Writes one file for each definition, with the descriptions of its schema. Run it again when a definition changes. It
-    /// overwrites only files that it has written itself.
+    /// Writes one file for each definition, and for each --kind of a cluster, with the descriptions of its schema. Run it again when a
+    /// definition changes. It overwrites only files that it has written itself.
     Types(TypesArgs),
     /// Show what a component needs and offers
     Check(CheckArgs),

@@ -54,9 +54,11 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
         Command::Push(_) | Command::Pull(_) | Command::Check(_) => "warn",
         // Their output says why a cluster is not reached.
-        Command::Preflight(_) | Command::Get(_) | Command::Requeue(_) | Command::Rollback(_) => {
-            "error"
-        }
+        Command::Preflight(_)
+        | Command::Get(_)
+        | Command::Requeue(_)
+        | Command::Rollback(_)
+        | Command::Types(_) => "error",
         _ => "info",
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -89,7 +91,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
             Command::Upgrade(args) => command::upgrade::execute(&args, format),
-            Command::Types(args) => command::types::execute(&args, format),
+            Command::Types(args) => command::types::execute(args, format).await,
             Command::Completion(args) => command::completion::execute(&args),
             Command::Man(args) => command::completion::write_pages(&args),
             Command::CompileComponent(_) => Ok(command::DONE), // done by `main`

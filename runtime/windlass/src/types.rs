@@ -1,4 +1,4 @@
-//! Types of guests, from the schemas of CustomResourceDefinitions. Entry point: [`write()`].
+//! Types of guests, from the schemas of CustomResourceDefinitions and of API servers. Entry points: [`write()`] and [`write_published`].
 //!
 //! A type has what the schema says, with its descriptions. What a type does not know stays in an object that is read and written back: JavaScript and
 //! Python keep whole objects, types in Rust have a field for the rest, and the SDK of Go remembers what it has read.
@@ -15,6 +15,7 @@ pub(crate) use kind::TypesError;
 use clap::ValueEnum;
 use kind::Kind;
 use serde_json::Value as Json;
+use windlass_fleet::GroupVersionKind;
 
 /// A language that has types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,7 +53,22 @@ pub(crate) fn write(
     version: Option<&str>,
     language: Language,
 ) -> Result<Types, TypesError> {
-    let kind = Kind::read(definition, version)?;
+    Ok(of_kind(Kind::read(definition, version)?, language))
+}
+
+/// The types of a kind, of the document of OpenAPI 3 that an API server has for its version of its group.
+///
+/// # Errors
+/// When the kind is not in it.
+pub(crate) fn write_published(
+    document: &Json,
+    kind: &GroupVersionKind,
+    language: Language,
+) -> Result<Types, TypesError> {
+    Ok(of_kind(Kind::published(document, kind)?, language))
+}
+
+fn of_kind(kind: Kind, language: Language) -> Types {
     let base = snake(&kind.name);
     let (file, text) = match language {
         Language::Typescript => (format!("{base}.ts"), typescript::text(&kind)),
@@ -60,11 +76,11 @@ pub(crate) fn write(
         Language::Go => (format!("{base}.go"), go::text(&kind)),
         Language::Rust => (format!("{base}.rs"), rust::text(&kind)),
     };
-    Ok(Types {
+    Types {
         kind: kind.name,
         file,
         text,
-    })
+    }
 }
 
 /// The words of a name: at capitals, and at what is no letter or digit.

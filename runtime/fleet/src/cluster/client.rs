@@ -9,6 +9,7 @@ mod charged;
 mod list;
 mod pod;
 mod read;
+mod schemas;
 mod target;
 mod typed;
 mod write;

@@ -5,6 +5,7 @@ use crate::config::kinds::Interval;
 use crate::types::Language;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use windlass_fleet::GroupVersionKind;
 
 /// `dev`.
 #[derive(Debug, Args)]
@@ -117,8 +118,17 @@ pub(crate) struct UpgradeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TypesArgs {
     /// Files with CustomResourceDefinitions, for example of `kubectl get crd NAME -o yaml`
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "kinds")]
     pub(crate) files: Vec<PathBuf>,
+    /// A kind of a cluster, built in or not, as apps/v1/Deployment or v1/ConfigMap; may be given several times
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind_of)]
+    pub(crate) kinds: Vec<GroupVersionKind>,
+    /// For --kind: the context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME", requires = "kinds")]
+    pub(crate) context: Option<String>,
+    /// For --kind: the kubeconfig [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "kinds")]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// The folder of the guest
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) into: PathBuf,
@@ -128,6 +138,19 @@ pub(crate) struct TypesArgs {
     /// The version of the kinds [default: the one that is stored]
     #[arg(long, value_name = "VERSION")]
     pub(crate) api_version: Option<String>,
+}
+
+/// `v1/ConfigMap`, `apps/v1/Deployment`.
+fn kind_of(text: &str) -> Result<GroupVersionKind, String> {
+    let (group, version, kind) = match text.split('/').collect::<Vec<_>>()[..] {
+        [version, kind] => ("", version, kind),
+        [group, version, kind] => (group, version, kind),
+        _ => ("", "", ""),
+    };
+    match version.is_empty() || kind.is_empty() {
+        true => Err("a kind is written as apps/v1/Deployment, or as v1/ConfigMap".to_owned()),
+        false => Ok(GroupVersionKind::new(group, version, kind)),
+    }
 }
 
 /// `push`.

@@ -1,5 +1,6 @@
 //! A client of a running manager's API. Entry point: [`Client`].
 
+pub(super) mod cluster;
 mod leader;
 
 use crate::admin::token_file;

@@ -1,42 +1,30 @@
 //! `windlass types`: writes types of kinds into a guest. Entry point: [`execute`].
 
+use super::client::cluster::ApiServer;
 use crate::cli::{Format, TypesArgs};
 use crate::dev::guest_build;
 use crate::dev::seed::objects;
-use crate::types::{Language, MARK, write};
-use anyhow::{Context, Result, bail};
+use crate::types::{Language, MARK, Types, write, write_published};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Writes a file for each definition.
+/// Writes a file for each definition and each kind.
 ///
 /// # Errors
-/// When a definition cannot be read, or a file is there that another hand has written.
-pub(crate) fn execute(args: &TypesArgs, format: Format) -> Result<ExitCode> {
-    let mut problems = Vec::new();
-    let all = objects(&args.files, &mut problems);
-    if let Some(problem) = problems.first() {
-        bail!("{problem}");
-    }
-    let definitions = all
-        .into_iter()
-        .filter(|one| one["kind"] == "CustomResourceDefinition");
-    let definitions: Vec<_> = definitions.collect();
-    if definitions.is_empty() {
-        bail!(
-            "there is no CustomResourceDefinition in these files: print one with kubectl get crd NAME -o yaml"
-        );
-    }
-    let chosen = match args.language {
+/// When a definition cannot be read, a server has no schema of a kind, or a file is there that another hand has written.
+pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode> {
+    let language = match args.language {
         Some(chosen) => chosen,
         None => of_guest(&args.into)?,
     };
+    let mut all = of_definitions(&args, language)?;
+    all.extend(of_cluster(&args, language).await?);
     let mut written = Vec::new();
-    for definition in &definitions {
-        let types = write(definition, args.api_version.as_deref(), chosen)?;
-        let folder = match chosen {
+    for types in all {
+        let folder = match language {
             Language::Rust => args.into.join("src"),
             _ => args.into.clone(),
         };
@@ -67,6 +55,43 @@ pub(crate) fn execute(args: &TypesArgs, format: Format) -> Result<ExitCode> {
         }
     }
     Ok(super::DONE)
+}
+
+fn of_definitions(args: &TypesArgs, language: Language) -> Result<Vec<Types>> {
+    if args.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut problems = Vec::new();
+    let mut all = objects(&args.files, &mut problems);
+    if let Some(problem) = problems.first() {
+        bail!("{problem}");
+    }
+    all.retain(|one| one["kind"] == "CustomResourceDefinition");
+    if all.is_empty() {
+        bail!(
+            "there is no CustomResourceDefinition in these files: print one with kubectl get crd NAME -o yaml"
+        );
+    }
+    let version = args.api_version.as_deref();
+    let types = all.iter().map(|one| write(one, version, language));
+    Ok(types.collect::<Result<_, _>>()?)
+}
+
+async fn of_cluster(args: &TypesArgs, language: Language) -> Result<Vec<Types>> {
+    if args.kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let server = ApiServer::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let mut all = Vec::new();
+    for kind in &args.kinds {
+        let schemas = server.client.schemas(&kind.group, &kind.version).await;
+        let schemas = schemas.map_err(|error| anyhow!(error.message));
+        let schemas = schemas.with_context(|| format!("read the schemas for {kind}"))?;
+        let schemas = serde_json::from_slice(&schemas)
+            .with_context(|| format!("the schemas for {kind} are no JSON"))?;
+        all.push(write_published(&schemas, kind, language)?);
+    }
+    Ok(all)
 }
 
 /// The language of a guest, as its build finds it.

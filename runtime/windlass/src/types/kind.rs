@@ -2,7 +2,8 @@
 
 use super::pascal;
 use super::schema::{Reader, Struct};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use windlass_fleet::GroupVersionKind;
 
 /// Why there are no types.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub(crate) enum TypesError {
     /// There is no schema.
     #[error("{name} has no schema for {version}")]
     SchemaMissing { name: String, version: String },
+    /// The server publishes no schema of the kind.
+    #[error("the server publishes no schema of {0}: kubectl api-resources lists its kinds")]
+    Unpublished(GroupVersionKind),
 }
 
 /// A kind with the structs of its objects.
@@ -69,12 +73,36 @@ impl Kind {
             });
         }
         let name = pascal(kind);
-        let mut reader = Reader::default();
-        reader.root(&name, schema);
+        let mut reader = Reader::new(&name);
+        reader.root(schema);
         Ok(Self {
             name,
             kind: kind.to_owned(),
             api_version: format!("{group}/{version}"),
+            structs: reader.structs,
+        })
+    }
+
+    /// Of the schemas that an API server publishes for a version of a group.
+    pub(super) fn published(document: &Json, kind: &GroupVersionKind) -> Result<Self, TypesError> {
+        let named = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+        let schemas = document["components"]["schemas"].as_object();
+        let is_it = |schema: &&Json| {
+            let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+            // A kind that belongs to every group, such as DeleteOptions, has many.
+            kinds.is_some_and(|kinds| kinds[..] == [named.clone()])
+        };
+        let found = schemas.and_then(|schemas| Some((schemas, schemas.values().find(is_it)?)));
+        let Some((schemas, schema)) = found else {
+            return Err(TypesError::Unpublished(kind.clone()));
+        };
+        let name = pascal(&kind.kind);
+        let mut reader = Reader::of_published(&name, schemas);
+        reader.root(schema);
+        Ok(Self {
+            name,
+            kind: kind.kind.to_string(),
+            api_version: kind.api_version(),
             structs: reader.structs,
         })
     }

@@ -4,6 +4,7 @@
 
 use super::{pascal, unused};
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 
 /// What a field can be.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,21 +48,45 @@ pub(super) struct Field {
 }
 
 /// Collects the structs of a schema.
-#[derive(Debug, Default)]
-pub(super) struct Reader {
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
     pub(super) structs: Vec<Struct>,
+    /// The name of the kind.
+    kind: String,
+    /// The schemas that references name, as API servers publish them; a CustomResourceDefinition has no references.
+    published: Option<&'a Map<String, Json>>,
+    /// The types of references; none while one is being read, which is then a part of itself.
+    referred: HashMap<&'a str, Option<Type>>,
 }
 
 /// Fields that every object has, whose types are the SDK's.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-impl Reader {
-    /// Reads the schema of a kind's objects. The first struct is the object, without the fields that all objects have.
-    pub(super) fn root(&mut self, name: &str, schema: &Json) {
-        self.object(name, schema, &OF_OBJECTS);
+impl<'a> Reader<'a> {
+    /// For the schema of a definition.
+    pub(super) fn new(kind: &str) -> Self {
+        Self {
+            structs: Vec::new(),
+            kind: kind.to_owned(),
+            published: None,
+            referred: HashMap::new(),
+        }
     }
 
-    fn object(&mut self, name: &str, schema: &Json, without: &[&str]) -> String {
+    /// For a schema that refers to others.
+    pub(super) fn of_published(kind: &str, schemas: &'a Map<String, Json>) -> Self {
+        Self {
+            published: Some(schemas),
+            ..Self::new(kind)
+        }
+    }
+
+    /// Reads the schema of the kind's objects. The first struct is the object, without the fields that all objects have.
+    pub(super) fn root(&mut self, schema: &'a Json) {
+        self.object(&self.kind.clone(), schema, &OF_OBJECTS);
+    }
+
+    fn object(&mut self, name: &str, schema: &'a Json, without: &[&str]) -> String {
         let name = unused(name.to_owned(), |name| {
             self.structs.iter().any(|one| one.name == name)
         });
@@ -78,17 +103,17 @@ impl Reader {
                 ),
         });
         let required: Vec<&str> = strings(&schema["required"]).collect();
-        let none = Map::new();
-        let properties = schema["properties"].as_object().unwrap_or(&none);
+        let properties = schema["properties"].as_object();
         let known = properties
-            .iter()
+            .into_iter()
+            .flatten()
             .filter(|(field, _)| !without.contains(&field.as_str()));
         let fields: Vec<Field> = known
             .map(|(field, schema)| Field {
                 name: field.clone(),
                 description: text(schema, "description"),
                 of: self.read(&format!("{name}{}", pascal(field)), schema),
-                is_always_there: required.contains(&field.as_str()) || !schema["default"].is_null(),
+                is_always_there: required.contains(&field.as_str()) || self.has_default(schema),
                 is_nullable: is_set(schema, "nullable"),
             })
             .collect();
@@ -96,9 +121,24 @@ impl Reader {
         name
     }
 
-    fn read(&mut self, name: &str, schema: &Json) -> Type {
-        if is_set(schema, "x-kubernetes-int-or-string") {
+    /// Whether the API server sets a default, for kinds of definitions. Objects of built-in kinds are rather written than read, and what a server
+    /// adds need not be in them; they have a default of nothing, too, for each field that Go writes without a pointer.
+    fn has_default(&self, schema: &Json) -> bool {
+        self.published.is_none() && !schema["default"].is_null()
+    }
+
+    fn read(&mut self, name: &str, schema: &'a Json) -> Type {
+        if let Some(name) = reference(schema) {
+            return self.refer(name);
+        }
+        let is_either = schema["format"] == "int-or-string";
+        if is_set(schema, "x-kubernetes-int-or-string") || is_either {
             return Type::IntOrString;
+        }
+        // A quantity: a number is taken, and a text is what API servers answer.
+        let mut choices = schema["oneOf"].as_array().into_iter().flatten();
+        if self.published.is_some() && choices.any(|one| one["type"] == "string") {
+            return Type::Text;
         }
         match schema["type"].as_str() {
             Some("string") => {
@@ -122,6 +162,35 @@ impl Reader {
             _ => Type::Any,
         }
     }
+
+    /// The type of a published schema. Its struct has the kind's name before its own, so that the types of several kinds can be in one package.
+    fn refer(&mut self, reference: &'a str) -> Type {
+        if let Some(known) = self.referred.get(reference) {
+            return known.clone().unwrap_or(Type::Any);
+        }
+        let Some(schema) = self.published.and_then(|schemas| schemas.get(reference)) else {
+            return Type::Any;
+        };
+        let own = pascal(reference.rsplit('.').next().unwrap_or(reference));
+        let name = match own.starts_with(&self.kind) {
+            true => own,
+            false => format!("{}{own}", self.kind),
+        };
+        self.referred.insert(reference, None);
+        let of = self.read(&name, schema);
+        self.referred.insert(reference, Some(of.clone()));
+        of
+    }
+}
+
+/// The name of the schema that stands here by reference. One with a description of its own refers to it in `allOf`.
+fn reference(schema: &Json) -> Option<&str> {
+    let whole = match schema["allOf"].as_array().map(Vec::as_slice) {
+        Some([one]) => one,
+        _ => schema,
+    };
+    let reference = whole["$ref"].as_str()?;
+    reference.strip_prefix("#/components/schemas/")
 }
 
 fn is_set(schema: &Json, field: &str) -> bool {

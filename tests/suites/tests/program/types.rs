@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::process::Command;
 use windlass_harness::program::Program;
-use windlass_harness::testenv;
 use windlass_harness::testenv::crds::ClusterApi;
+use windlass_harness::testenv::{self, Environment, Spec};
 
 /// A build of the SDK.
 const BUILD: Duration = Duration::from_secs(600);
@@ -75,7 +75,15 @@ fn object() -> Json {
     })
 }
 
-/// Writes the types of the odd kind into a folder, and of a large kind of others if it is here.
+/// Built-in kinds, of which one is a part of itself.
+const BUILT_IN: [&str; 4] = [
+    "v1/Pod",
+    "v1/ConfigMap",
+    "apps/v1/Deployment",
+    "apiextensions.k8s.io/v1/CustomResourceDefinition",
+];
+
+/// Writes the types of the odd kind into a folder; with real servers also of a large kind of others, and of built-in kinds.
 async fn write(folder: &Path, language: &str) -> Result<()> {
     fs::write(folder.join("odd.crd.json"), odd().to_string())?;
     let mut args = vec!["types", "odd.crd.json", "--language", language];
@@ -89,6 +97,29 @@ async fn write(folder: &Path, language: &str) -> Result<()> {
         .expect_code(0)?
         .stdout;
     ensure!(said.contains("Odd: "), "{said}");
+    if testenv::enabled("types of built-in kinds") {
+        write_built_in(folder, language).await?;
+    }
+    Ok(())
+}
+
+async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
+    let servers = Environment::start([Spec::new("alpha")]).await?;
+    let kubeconfig = folder.join("alpha.kubeconfig");
+    servers.server("alpha").write_kubeconfig(&kubeconfig)?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let mut args = vec!["types", "--language", language, "--kubeconfig", &kubeconfig];
+    args.extend(BUILT_IN.iter().flat_map(|kind| ["--kind", kind]));
+    let said = Program::run(folder, args.clone(), SOON).await?;
+    let said = said.expect_code(0)?.stdout;
+    ensure!(said.contains("Deployment: "), "{said}");
+    args.extend(["--kind", "apps/v1/Deploiment"]);
+    let refused = Program::run(folder, args, SOON).await?;
+    let refused = refused.expect_code(1)?.stderr;
+    ensure!(
+        refused.contains("no schema of") && refused.contains("Deploiment"),
+        "{refused}"
+    );
     Ok(())
 }
 
@@ -190,6 +221,9 @@ async fn types_in_python_are_types() -> Result<()> {
     let check = "import typing, odd, importlib.util\n\
         only_for_checkers = {'NotRequired': typing.Optional}\n\
         if importlib.util.find_spec('cluster'):\n    import cluster\n    typing.get_type_hints(cluster.ClusterSpec, None, only_for_checkers)\n\
+        \x20   import deployment, pod, config_map, custom_resource_definition\n\
+        \x20   assert 'containers' in deployment.DeploymentPodSpec.__required_keys__\n\
+        \x20   typing.get_type_hints(deployment.DeploymentPodSpec, None, only_for_checkers)\n\
         all = {name: it for name, it in vars(odd).items() if typing.is_typeddict(it)}\n\
         for it in all.values():\n    typing.get_type_hints(it, None, only_for_checkers)\n\
         assert odd.ODD == 'example.com/v1/Odd'\n\
@@ -197,6 +231,27 @@ async fn types_in_python_are_types() -> Result<()> {
         assert set(odd.OddSpec.__annotations__) >= {'x-y', 'class', '2nd', '__dunder', 'host'}\n";
     succeeds(project.path(), "python3", &["-W", "error", "-c", check]).await?;
     Ok(())
+}
+
+/// Kinds of others in Rust.
+const OTHERS: &str = "pub mod cluster;\npub mod config_map;\npub mod custom_resource_definition;\npub mod deployment;\npub mod pod;\n\
+    #[test]\nfn built_in() {\n    let text = include_str!(\"../deployment.json\");\n    \
+    let deployment: deployment::Deployment = serde_json::from_str(text).unwrap();\n    \
+    let spec = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();\n    \
+    assert_eq!(spec.containers[0].name, \"web\");\n    \
+    let mut whole: serde_json::Value = serde_json::from_str(text).unwrap();\n    \
+    whole.as_object_mut().unwrap().retain(|name, _| name != \"apiVersion\" && name != \"kind\");\n    \
+    assert_eq!(serde_json::to_value(&deployment).unwrap(), whole);\n}\n";
+
+fn deployment() -> Json {
+    let container = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}},
+        "livenessProbe": {"httpGet": {"path": "/", "port": "http"}, "futureField": 1}});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}},
+    })
 }
 
 #[tokio::test]
@@ -217,10 +272,9 @@ async fn objects_survive_types_in_rust() -> Result<()> {
     )?;
     project.write("object.json", object().to_string())?;
     let has_cluster = project.path().join("src/cluster.rs").exists();
-    let cluster = if has_cluster {
-        "pub mod cluster;\n"
-    } else {
-        ""
+    let others = match has_cluster {
+        true => OTHERS,
+        false => "",
     };
     let lib = "#![deny(warnings, missing_docs)]\n//! Odd.\npub mod odd;\n#[test]\nfn survives() {\n    \
         let text = include_str!(\"../object.json\");\n    let mut odd: odd::Odd = serde_json::from_str(text).unwrap();\n    \
@@ -228,7 +282,8 @@ async fn objects_survive_types_in_rust() -> Result<()> {
         odd.spec.host = \"other\".to_owned();\n    whole[\"spec\"][\"host\"] = \"other\".into();\n    \
         whole.as_object_mut().unwrap().retain(|name, _| name != \"apiVersion\" && name != \"kind\");\n    \
         assert_eq!((&*odd.kind, serde_json::to_value(&odd).unwrap()), (\"Odd\", whole));\n}\n";
-    project.write("src/lib.rs", lib.to_owned() + cluster)?;
+    project.write("deployment.json", deployment().to_string())?;
+    project.write("src/lib.rs", lib.to_owned() + others)?;
     let target = target.display().to_string();
     let args = ["test", "--quiet", "--target-dir", &target];
     succeeds(project.path(), "cargo", &args).await?;

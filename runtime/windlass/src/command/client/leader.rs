@@ -3,39 +3,30 @@
 //! The Lease names the leader, which is a pod, and the API server passes requests on to the pod's port. It removes their `Authorization`, which
 //! is for itself. So the token for the manager goes in a header of its own.
 
+use super::cluster::ApiServer;
 use crate::admin::TOKEN_HEADER;
 use crate::cli::AdminArgs;
-use crate::config::clusters::of_kubectl;
 use crate::config::kinds::ManagerSpec;
-use crate::run::manager_options;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
-use std::time::Duration;
-use tokio::time::timeout;
-use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_fleet::api::{GetOptions, ReadMode, WriteOptions};
 use windlass_fleet::cluster::PodCall;
-use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::{Client, ClusterName, Grant, GroupVersionKind, Manager, ObjectKey};
+use windlass_fleet::{Client, GroupVersionKind, ObjectKey};
 
-/// Time for a connection to the API server, credential plugins included.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a token that this command makes is valid: the least that API servers allow.
 const VALID: u64 = 600;
 
 /// A pod that is called through its API server.
 pub(super) struct Leader {
-    client: Client,
+    server: ApiServer,
     namespace: String,
     pod: String,
     port: u16,
     token: String,
     /// For people.
     place: String,
-    /// Ends the connection with this value.
-    _stop: DropGuard,
 }
 
 impl Leader {
@@ -50,44 +41,30 @@ impl Leader {
                 args.audience
             );
         }
-        let config = of_kubectl(args.kubeconfig.as_deref(), args.context.as_deref())?;
+        let server = ApiServer::connect(args.kubeconfig.as_deref(), args.context.as_deref());
+        let server = server.await?;
         let namespace = args.namespace.clone();
-        let namespace = namespace.unwrap_or_else(|| config.namespace().to_owned());
-        let spec = ClusterSpec::new(ClusterName::local(), config);
-        let builder = Manager::builder().options(manager_options(&ManagerSpec::default())?);
-        let mut bound = builder.local(spec).build()?.bind();
-        bound.engage_local()?;
-        let (handle, stop) = (bound.handle(), CancellationToken::new());
-        tokio::spawn(bound.run(stop.clone()));
-        let stop = stop.drop_guard();
-        let cluster = handle.fleet().cluster(&ClusterName::local());
-        let cluster = cluster.context("the API server is not known")?;
-        let reached = timeout(PATIENCE, cluster.reached()).await;
-        reached
-            .map_err(|_| anyhow!("no answer within {PATIENCE:?}"))
-            .and_then(|reached| reached.map_err(|error| anyhow!(error.message)))
-            .with_context(|| format!("reach {}", cluster.config().server()))?;
-        let client = cluster.client(Grant::all());
+        let namespace = namespace.unwrap_or_else(|| server.namespace.clone());
+        let client = &server.client;
         let pod = match &args.pod {
             Some(pod) => pod.clone(),
-            None => leading(&client, &namespace, args.lease.as_deref()).await?,
+            None => leading(client, &namespace, args.lease.as_deref()).await?,
         };
         let token = match (token, &args.as_service_account) {
             (Some(token), _) => token,
             (None, account) => {
                 let account = account.as_deref().unwrap_or_default();
-                token_of(&client, &namespace, account, &args.audience).await?
+                token_of(client, &namespace, account, &args.audience).await?
             }
         };
         let port = args.port.unwrap_or(ManagerSpec::DEFAULT_ADMIN.port());
         Ok(Self {
             place: format!("{namespace}/{pod}:{port}"),
-            client,
+            server,
             namespace,
             pod,
             port,
             token,
-            _stop: stop,
         })
     }
 
@@ -109,7 +86,7 @@ impl Leader {
             header: Some((TOKEN_HEADER, self.token.clone())),
             body,
         };
-        let answer = self.client.call_pod(call).await;
+        let answer = self.server.client.call_pod(call).await;
         let answer = answer.map_err(|error| anyhow!(error.message));
         let answer = answer.with_context(|| format!("call the pod {}", self.place))?;
         Ok((StatusCode::from_u16(answer.status)?, answer.body))
