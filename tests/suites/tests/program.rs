@@ -116,6 +116,8 @@ mod shells;
 mod throwing;
 #[path = "program/traces.rs"]
 mod traces;
+#[path = "program/tutorial.rs"]
+mod tutorial;
 #[path = "program/types.rs"]
 mod types;
 #[path = "program/website.rs"]

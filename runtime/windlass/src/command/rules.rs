@@ -92,7 +92,7 @@ fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {
         return Ok(());
     }
     for Lack { reconciler, rules } in lacks {
-        let added = if args.write { "has now" } else { "lacks" };
+        let added = if args.write { "gets" } else { "lacks" };
         anstream::println!(
             "Reconciler {reconciler} {added} {}:",
             count(rules.len() as u64, "rule")

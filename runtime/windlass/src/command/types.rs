@@ -25,7 +25,7 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
     let mut written = Vec::new();
     for types in all {
         let folder = match language {
-            Language::Rust => args.into.join("src"),
+            Language::Rust if args.into.join("src").is_dir() => args.into.join("src"),
             _ => args.into.clone(),
         };
         let path = folder.join(&types.file);
@@ -94,9 +94,16 @@ async fn of_cluster(args: &TypesArgs, language: Language) -> Result<Vec<Types>> 
     Ok(all)
 }
 
-/// The language of a guest, as its build finds it.
+/// The language of the guest that a folder is a part of, as its build finds it.
 fn of_guest(folder: &Path) -> Result<Language> {
-    Ok(match guest_build::Language::of(folder)? {
+    let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut around = whole.ancestors().skip(1);
+    let found = guest_build::Language::of(folder).or_else(|none| {
+        let is_there = folder.is_dir();
+        let found = around.find_map(|folder| guest_build::Language::of(folder).ok());
+        found.filter(|_| is_there).ok_or(none)
+    });
+    Ok(match found? {
         guest_build::Language::Rust => Language::Rust,
         guest_build::Language::JavaScript => Language::Typescript,
         guest_build::Language::Python => Language::Python,
