@@ -139,33 +139,59 @@ fn sdk(language: &str) -> PathBuf {
         .join(language)
 }
 
-#[tokio::test]
-async fn types_in_typescript_are_checked_where_they_are_used() -> Result<()> {
+/// The compiler of TypeScript, and a project for it that has the SDK. None, if it is not here.
+fn typescript(what: &str) -> Result<Option<(String, Project)>> {
     let repository = windlass_harness::repository();
     let tsc = repository.join("guests/js/node_modules/.bin/tsc");
-    if !has_tools(&["npm"], "types in TypeScript") || !tsc.exists() {
+    if !has_tools(&["npm"], what) || !tsc.exists() {
         ensure!(
             std::env::var(testenv::VARIABLE).is_err(),
             "./test installs tsc"
         );
-        return Ok(());
+        return Ok(None);
     }
     let project = Project::new()?;
-    write(project.path(), "typescript").await?;
+    let of_sdk = |file: &str| [sdk("js").join("types").join(file)];
     let config = json!({
         "compilerOptions": {
             "strict": true, "noEmit": true, "module": "esnext", "moduleResolution": "bundler", "target": "es2022", "types": [],
-            "paths": {"windlass-sdk": [sdk("js").join("types/index.d.ts")]},
+            "paths": {"windlass-sdk": of_sdk("index.d.ts"), "windlass-sdk/fleet": of_sdk("fleet.d.ts")},
         },
         "include": ["*.ts"],
     });
     project.write("tsconfig.json", config.to_string())?;
+    Ok(Some((tsc.display().to_string(), project)))
+}
+
+#[tokio::test]
+async fn the_programs_of_the_recipes_are_programs() -> Result<()> {
+    let Some((tsc, project)) = typescript("the programs of docs/recipes.md")? else {
+        return Ok(());
+    };
+    let page = fs::read_to_string(windlass_harness::repository().join("docs/recipes.md"))?;
+    let blocks = page.split("```ts\n").skip(1);
+    let programs: Vec<&str> = blocks
+        .filter_map(|block| block.split("```").next())
+        .collect();
+    ensure!(programs.len() >= 4, "programs are in blocks of ts");
+    for (number, program) in programs.into_iter().enumerate() {
+        project.write(&format!("recipe{number}.ts"), program)?;
+    }
+    succeeds(project.path(), &tsc, &["-p", "."]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn types_in_typescript_are_checked_where_they_are_used() -> Result<()> {
+    let Some((tsc, project)) = typescript("types in TypeScript")? else {
+        return Ok(());
+    };
+    write(project.path(), "typescript").await?;
     let good = "import type { Cluster } from 'windlass-sdk';\nimport { Odd } from './odd';\n\
         export function use(cluster: Cluster): number {\n  const odd = cluster.get(Odd, { name: 'a' });\n  if (!odd) return 0;\n\
           const port: number | string | undefined = odd.spec.ports?.[0]?.target;\n  odd.spec.class = 'plain';\n\
           return odd.spec.replicas + (odd.spec['x-y'] ?? '').length + (port === 1 ? 1 : 0);\n}\n";
     project.write("use.ts", good)?;
-    let tsc = tsc.display().to_string();
     succeeds(project.path(), &tsc, &["-p", "."]).await?;
     for (right, wrong) in [("'plain'", "'plane'"), ("spec.replicas", "spec.replica")] {
         project.write("use.ts", good.replace(right, wrong))?;
