@@ -29,7 +29,7 @@ use crate::status::heartbeat::Heartbeat;
 use crate::status::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::status::reconcilers::Statuses;
 use anyhow::{Context, Result, bail};
-use idle::Report;
+use idle::{Patience, Report};
 use prometheus_client::registry::Registry;
 use providers::Providers;
 use reload::Reload;
@@ -64,6 +64,8 @@ pub(crate) struct RunOptions {
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
+    /// After how many failures in a row a key that nothing else is left beside is given up, if the run ends when idle; none: never.
+    pub(crate) gives_up: Option<u32>,
     /// What is done each time that nothing is left to do, before the end; none: nothing.
     pub(crate) then: Option<Box<dyn FnMut() -> Next + Send>>,
     /// Where what rules do not grant is noted, and allowed; none: it is denied.
@@ -271,8 +273,11 @@ async fn end_when_idle(
         return None;
     }
     loop {
-        let timeout = options.idle.idle_timeout.0;
-        let wait = idle::wait(&app, options.simulated.as_deref(), timeout);
+        let patience = Patience {
+            timeout: options.idle.idle_timeout.0,
+            failures: options.gives_up,
+        };
+        let wait = idle::wait(&app, options.simulated.as_deref(), patience);
         let report = stop.run_until_cancelled(wait).await?;
         let then = options.then.as_mut().filter(|_| report.busy.is_empty());
         match then.map_or(Next::End, |then| then()) {

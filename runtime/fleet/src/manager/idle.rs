@@ -16,6 +16,8 @@ pub struct Idle {
     pub idle: bool,
     /// Why not, for people.
     pub busy: Vec<String>,
+    /// Whether nothing but keys in backoff is left to do.
+    pub only_backoff: bool,
     /// Keys that failed and will be tried again.
     pub failing: Vec<KeyStatus>,
     /// Keys that failed for good.
@@ -31,7 +33,8 @@ pub(super) async fn idle(core: &Core) -> Idle {
         .iter()
         .filter_map(|cluster| busy_cluster(cluster))
         .collect();
-    busy_queue(core, &mut busy);
+    let in_backoff = busy_queue(core, &mut busy);
+    let only_backoff = in_backoff && busy.len() == 1;
     if busy.is_empty() {
         for cluster in &clusters {
             busy.extend(cluster.sync_check().await);
@@ -61,6 +64,7 @@ pub(super) async fn idle(core: &Core) -> Idle {
         unwatched: unwatched.take(MAX_LISTED).collect(),
         idle: busy.is_empty(),
         busy,
+        only_backoff,
         failing,
         terminal,
     }
@@ -78,7 +82,8 @@ fn busy_cluster(cluster: &Cluster) -> Option<String> {
     })
 }
 
-fn busy_queue(core: &Core, busy: &mut Vec<String>) {
+/// Adds why the queue is not idle, and returns whether keys are in backoff, which is one reason.
+fn busy_queue(core: &Core, busy: &mut Vec<String>) -> bool {
     let counts = core.queue.read(|queue| queue.total_counts());
     for (count, state) in [
         (counts.ready, "ready"),
@@ -98,4 +103,5 @@ fn busy_queue(core: &Core, busy: &mut Vec<String>) {
             ));
         }
     }
+    counts.backoff > 0
 }

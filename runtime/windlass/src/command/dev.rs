@@ -55,6 +55,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         built: Some(built),
         admin: args.admin,
         idle: args.idle,
+        gives_up: None,
         then: None,
         needs: None,
         engine,

@@ -22,6 +22,7 @@ pub(crate) async fn execute(
         built: None,
         admin: args.admin,
         idle: args.idle,
+        gives_up: None,
         then: None,
         needs: None,
         engine,

@@ -57,8 +57,16 @@ pub(crate) struct ClusterReport {
     pub(crate) objects: u64,
 }
 
-/// Waits until the manager is idle and all in-memory clusters are engaged, or until `timeout` has passed.
-pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, timeout: Duration) -> Report {
+/// When a wait ends though the manager is not idle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) timeout: Duration,
+    /// Once every key that is left has failed so often in a row, and nothing else is left to do; none: not before the timeout.
+    pub(crate) failures: Option<u32>,
+}
+
+/// Waits until the manager is idle and all in-memory clusters are engaged, or until patience ends.
+pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Patience) -> Report {
     let start = Instant::now();
     let expected = simulated.map(Simulated::names).unwrap_or_default();
     let mut steady = 0;
@@ -69,7 +77,8 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, timeout: Dura
         } else {
             0
         };
-        if steady >= STEADY || start.elapsed() >= timeout {
+        let is_over = start.elapsed() >= patience.timeout;
+        if steady >= STEADY || is_over || snapshot.is_hopeless(patience.failures) {
             return report(app, simulated, start.elapsed(), snapshot);
         }
         sleep(INTERVAL).await;
@@ -81,8 +90,21 @@ struct Snapshot {
     /// Why the manager is not idle, for people.
     busy: Vec<String>,
     failing: Vec<KeyView>,
+    /// Whether nothing but keys in backoff is left to do.
+    only_backoff: bool,
     /// Kinds that are watched nowhere.
     unwatched: Vec<String>,
+}
+
+impl Snapshot {
+    /// Whether nothing is left but keys that have failed so often in a row.
+    fn is_hopeless(&self, failures: Option<u32>) -> bool {
+        let Some(most) = failures.filter(|_| self.only_backoff && !self.failing.is_empty()) else {
+            return false;
+        };
+        let mut retried = self.failing.iter().filter(|key| key.state == "backoff");
+        retried.all(|key| key.attempts >= u64::from(most))
+    }
 }
 
 async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
@@ -111,6 +133,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     let loading = app.statuses.all().into_iter();
     let loading = loading.filter(|(_, entry)| entry.loading);
     busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
+    let only_backoff = idle.only_backoff && busy.is_empty();
     busy.extend(idle.busy);
     if !idle.idle && busy.is_empty() {
         busy.push("the manager is busy".to_owned());
@@ -124,6 +147,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     Snapshot {
         busy,
         failing,
+        only_backoff,
         unwatched: idle.unwatched,
     }
 }
@@ -153,6 +177,7 @@ fn report(
         busy,
         failing,
         unwatched,
+        ..
     } = snapshot;
     let problems = [app.all_problems(), unwatched].concat();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();

@@ -188,14 +188,14 @@ async fn a_key_that_fails_fails_its_case() -> Result<()> {
         "tests/denied/absent/a.yaml",
         greeting("hello, world, from eu"),
     )?;
-    let said = test(&project, &["--timeout", "3s"])
-        .await?
-        .expect_code(1)?
-        .stdout;
+    let began = std::time::Instant::now();
+    let said = test(&project, &[]).await?.expect_code(1)?.stdout;
     assert!(
         said.contains("cluster://eu/default/a") && said.contains("denied"),
         "{said}"
     );
+    // Not after a minute, the longest time of a case.
+    assert!(began.elapsed() < Duration::from_secs(45), "{said}");
     Ok(())
 }
 

@@ -20,6 +20,9 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
 
+/// After so many failures in a row, within some seconds, a further attempt is as little use: in memory nobody else is at work.
+const MOST_FAILURES: u32 = 10;
+
 /// The result of one case.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,6 +100,7 @@ impl Runner {
                 exit_when_idle: true,
                 idle_timeout: self.timeout,
             },
+            gives_up: Some(MOST_FAILURES),
             then: Some(Box::new(move || steps.lock().next(&fleet))),
             needs: self.needs.clone(),
             engine: self.engine.clone(),
