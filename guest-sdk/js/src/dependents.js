@@ -17,7 +17,7 @@ import { operation } from './operation.js';
 import { readiness } from './readiness.js';
 
 /** The label with the owner's uid, and the index of it. */
-const OWNER = 'windlass.dev/owner';
+export const OWNER = 'windlass.dev/owner';
 const READY = 'all dependents are ready';
 
 /**

@@ -1,10 +1,10 @@
 /**
- * Tests of a guest without WebAssembly. Entry point: `Script`; documented in `types/testing.d.ts`.
+ * Tests of a guest without WebAssembly. Entry points: `Fleet`, which is in memory, and `Script`; documented in `types/testing.d.ts`.
  *
  * @module
  */
 
-/** @import { Host, RawApiError, RawCluster, RawFailure, RawMapper, RawOperation, RawReconciler, RawReply, RawResult } from '../types/contract.js' */
+/** @import { Host, RawApiError, RawCluster, RawMapper, RawOperation, RawReconciler, RawReply, RawResult } from '../types/contract.js' */
 /** @import * as sdk from '../types/index.js' */
 /** @import * as testing from '../types/testing.js' */
 
@@ -13,6 +13,9 @@ import * as check from './check.js';
 import { ApiError, printed } from './errors.js';
 import { during } from './host/native.js';
 import { deleting, madeHere, operation, selecting } from './operation.js';
+import { mapped, outcome, rawError, recorded, said } from './outcome.js';
+
+export { Fleet, TestCluster } from './memory.js';
 
 /** Names no cluster: the calls of `fleet` itself. */
 const FLEET = Symbol('fleet');
@@ -106,16 +109,7 @@ export class Script {
    */
   reconcile(reconciler, { cluster, key }) {
     const request = { cluster: check.text('request.cluster', cluster), key: check.key('request.key', key) };
-    return this.#run(() => {
-      try {
-        const action = reconciler.reconcile(request, this.#handle(cluster));
-        return action.tag === 'done' ? { outcome: 'done' } : { outcome: 'requeue', afterMs: action.val };
-      } catch (thrown) {
-        const { tag, val } = /** @type {RawFailure} */ (thrown);
-        if (tag !== 'retry' && tag !== 'terminal') throw thrown;
-        return { outcome: tag, message: val };
-      }
-    });
+    return this.#run(() => outcome(() => reconciler.reconcile(request, this.#handle(cluster))));
   }
 
   /** @param {RawReconciler} reconciler */
@@ -130,9 +124,7 @@ export class Script {
    * @param {readonly sdk.KubernetesObject[]} objects
    */
   map(mapper, cluster, kind, objects) {
-    const texts = objects.map((object) => check.json('object', object));
-    const requests = this.#run(() => said(() => mapper.mapObjects(this.#handle(cluster), check.gvk('kind', kind), texts)));
-    return requests.map(({ cluster, key: { namespace, name } }) => ({ cluster, key: namespace == null ? { name } : { namespace, name } }));
+    return this.#run(() => mapped(mapper, this.#handle(cluster), kind, objects));
   }
 
   /**
@@ -181,7 +173,7 @@ export class Script {
        * @param {{ message?: string, status?: number, reason?: string, details?: any, retryAfter?: number }} [rest]
        */
       fails(code, rest = {}) {
-        entry.answer = { failure: raw(new ApiError({ code, message: 'as the script says', ...rest })) };
+        entry.answer = { failure: rawError(new ApiError({ code, message: 'as the script says', ...rest })) };
       },
     };
   }
@@ -246,10 +238,8 @@ export class Script {
       delete: at('delete'),
       deleteCollection: at('deleteCollection'),
       batch: at('batch'),
-      recordEvent: ({ kind: { group, version, kind }, key: { namespace, name }, eventType: type, reason, action, note }) => {
-        const apiVersion = group === '' ? version : `${group}/${version}`;
-        const about = { apiVersion, kind, ...(namespace == null ? {} : { namespace }), name };
-        this.events.push({ cluster, about, type, reason, action, note });
+      recordEvent: (event) => {
+        this.events.push(recorded(cluster, event));
       },
     };
   }
@@ -291,38 +281,6 @@ function unmade(left, came, cause) {
 /** Marks a missing answer. */
 const NONE = Symbol('none');
 
-/**
- * Runs a call, and converts the contract's error into an `ApiError`.
- *
- * @template T
- * @param {() => T} call
- * @returns {T}
- */
-function said(call) {
-  try {
-    return call();
-  } catch (thrown) {
-    throw typeof thrown === 'string' ? new Error(thrown) : thrown;
-  }
-}
-
-/**
- * An error in the contract's form.
- *
- * @param {ApiError} error
- * @returns {RawApiError}
- */
-function raw({ code, message, status, reason, details, retryAfter }) {
-  return {
-    code,
-    httpStatus: status,
-    reason,
-    message,
-    details: details === undefined ? null : JSON.stringify(details),
-    retryAfterMs: retryAfter ?? null,
-  };
-}
-
 /** @param {import('../types/fleet.js').ClusterInfo} info */
 const rawInfo = ({ name, labels, properties, ready }) => ({
   name,
@@ -349,7 +307,7 @@ function answered(tag, answer) {
     case 'delete':
       return answer
         ? { value: undefined }
-        : { failure: raw(new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' })) };
+        : { failure: rawError(new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' })) };
     default:
       return { value: JSON.stringify(answer) };
   }
@@ -372,7 +330,7 @@ function replies(tags, answers) {
  * @returns {RawResult<RawReply>}
  */
 function reply(tag, answer) {
-  if (answer instanceof ApiError) return { tag: 'err', val: raw(answer) };
+  if (answer instanceof ApiError) return { tag: 'err', val: rawError(answer) };
   const came = answered(tag, answer);
   if (tag === 'delete' || !('value' in came) || came.value === null) return { tag: 'ok', val: { tag: 'nothing' } };
   return { tag: 'ok', val: tag === 'list' ? { tag: 'page', val: came.value } : { tag: 'object', val: came.value } };

@@ -1,5 +1,5 @@
 /**
- * Tests of a guest without WebAssembly: a script of the calls that it should make, and their answers.
+ * Tests of a guest without WebAssembly: a fleet in memory, or a script of the calls that it should make, and their answers.
  *
  * @packageDocumentation
  */
@@ -10,6 +10,7 @@ import type {
   ApiCode,
   ApiError,
   ApplyOptions,
+  Cluster,
   DeleteOptions,
   EventOptions,
   GetOptions,
@@ -119,4 +120,61 @@ export class Script {
   describe(reconciler: RawReconciler): RawDescription;
   /** Runs a mapper; all calls expected so far must be made. Throws the errors of the guest. */
   map(mapper: RawMapper, cluster: string, kind: Kind, objects: readonly KubernetesObject[]): Request[];
+}
+
+/** The kind of call that a test counts, or lets fail. */
+export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deleteCollection';
+
+/**
+ * Clusters in memory. They keep objects and answer as API servers do, as far as controllers rely on it: versions and conflicts, absence,
+ * generation, the status subresource, label selectors, paging, merge patches, server-side apply without field managers, finalizers, and
+ * the deletion of what an owner leaves behind. They check no schema, and read the same from the cache and live.
+ *
+ * ```js
+ * const fleet = new Fleet({ config: { greeting: 'salut' } });
+ * const alpha = fleet.cluster('alpha');
+ * alpha.put({ ...ConfigMap, metadata: { ...key, labels: { greet: 'world' } } });
+ * assert.deepEqual(alpha.reconcile(reconciler, key), { outcome: 'done' });
+ * assert.equal(alpha.get(ConfigMap, { ...key, name: 'a-greeting' }).data.greeting, 'salut, world');
+ * assert.equal(alpha.reconciledWrites(reconciler, key), 0);
+ * ```
+ */
+export class Fleet {
+  /** `config` is the reconciler's configuration, default `{}`; `now` is the time, default 2026-01-31T09:30:00.000Z. */
+  constructor(options?: { config?: unknown; now?: string | Date });
+  /** The lines that the guest logged. */
+  readonly lines: Line[];
+  /** The cluster of that name, made when it is asked for first. `labels` and `properties` are added to those that it has. */
+  cluster(name: string, options?: { labels?: Record<string, string>; properties?: Record<string, string> }): TestCluster;
+  /** Runs a part of a guest that logs, reads its config, or opens clusters. */
+  run<T>(call: () => T): T;
+}
+
+/** A cluster in memory. Its methods act for the test: they are not counted as calls of the guest, and do not fail by `failNext`. */
+export interface TestCluster {
+  readonly name: string;
+  /** The events that the guest recorded here. */
+  readonly events: Recorded[];
+  /** The calls that the guest made here, failed ones too. */
+  readonly calls: Verb[];
+  /** How many of them were writes. */
+  readonly writes: number;
+  /** The guest's client, for a test of a part of a guest. */
+  readonly client: Cluster;
+  /** Stores an object as another writer would: creates it, or replaces the fields that it names. */
+  put(object: KubernetesObject): void;
+  /** An object as it is stored now. */
+  get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike): T | undefined;
+  /** Every object, by kind, namespace and name. */
+  objects(): KubernetesObject[];
+  /** Deletes an object as another writer would, and the objects that had no other owner. */
+  remove(kind: Kind, key: KeyLike): void;
+  /** Lets the next call of this kind fail. Several errors are used in order, one for each call. */
+  failNext(verb: Verb, error: ApiError): void;
+  /** Runs a reconcile for an object of this cluster. */
+  reconcile(reconciler: RawReconciler, key: KeyLike): Outcome;
+  /** Runs a reconcile, and returns the number of its writes here: 0 for a second one. Throws if it fails. */
+  reconciledWrites(reconciler: RawReconciler, key: KeyLike): number;
+  /** Runs a mapper. Throws its errors. */
+  map(mapper: RawMapper, kind: Kind, objects: readonly KubernetesObject[]): Request[];
 }

@@ -155,7 +155,12 @@ impl TestCluster {
 
     /// Deletes an object as another writer would, and the objects that had no other owner.
     pub fn remove<T: Typed>(&self, key: &ObjectKey) {
-        self.state.borrow_mut().store.remove(&T::KIND.into(), key);
+        self.remove_object(&T::KIND.into(), key);
+    }
+
+    /// As [`Self::remove`], for a kind without a type.
+    pub fn remove_object(&self, kind: &GroupVersionKind, key: &ObjectKey) {
+        self.state.borrow_mut().store.remove(kind, key);
     }
 
     /// Lets the next call of this verb fail. Several errors are used in order, one for each call.
