@@ -41,7 +41,7 @@ func host() Host {
 	current.Lock()
 	defer current.Unlock()
 	if current.host == nil {
-		panic("windlass: there is no host: start the test with windlasstest.New(t)")
+		panic("windlass: there is no host: start the test with windlasstest.New(t) or windlasstest.NewFleet(t)")
 	}
 	return current.host
 }

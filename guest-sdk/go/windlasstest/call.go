@@ -11,8 +11,8 @@ import (
 	"windlass.dev/windlass"
 )
 
-// deleteCollection is the only call that a batch cannot contain.
-const deleteCollection windlass.Verb = "delete-collection"
+// VerbDeleteCollection is the only call that a batch cannot contain.
+const VerbDeleteCollection windlass.Verb = "delete-collection"
 
 // Call is an expected call and its answer.
 type Call struct {

@@ -67,7 +67,7 @@ func (c *Cluster) ExpectDeleteCollection(
 	kind windlass.GroupVersionKind, selection windlass.Selection, options ...windlass.DeleteOption,
 ) *Call {
 	call := c.expect(windlass.OpDelete(kind, windlass.ObjectKey{}, options...))
-	call.operation.Verb, call.selection = deleteCollection, selection
+	call.operation.Verb, call.selection = VerbDeleteCollection, selection
 	return call
 }
 

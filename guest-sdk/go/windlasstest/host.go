@@ -19,11 +19,7 @@ func (h host) Config() string { return h.config }
 func (h host) Now() string { return h.now.UTC().Format(time.RFC3339Nano) }
 
 func (h host) Log(level slog.Level, message string, fields []windlass.LogField) {
-	line := Line{Level: level, Message: message, Fields: make(map[string]string, len(fields))}
-	for _, field := range fields {
-		line.Fields[field.Name] = field.Value
-	}
-	h.logs = append(h.logs, line)
+	h.logs = append(h.logs, newLine(level, message, fields))
 }
 
 func (h host) Clusters(string) ([]windlass.ClusterInfo, error) { return h.infos, nil }
@@ -119,7 +115,7 @@ func (b backend) DeleteCollection(
 	kind windlass.GroupVersionKind, selection windlass.Selection, options windlass.DeleteOptions,
 ) error {
 	b.script.t.Helper()
-	return b.script.take(b.name, windlass.Operation{Verb: deleteCollection, Kind: kind, Delete: options}, selection).failure()
+	return b.script.take(b.name, windlass.Operation{Verb: VerbDeleteCollection, Kind: kind, Delete: options}, selection).failure()
 }
 
 func (b backend) RecordEvent(event windlass.Event) { b.events = append(b.events, event) }

@@ -1,8 +1,10 @@
 //go:build !wasip1
 
-// Package windlasstest runs a reconciler against a script, with plain `go test`: no component, no server. The script is the
-// list of the expected calls, in order, each with its answer. The test fails if a call is not the next one of the script, and
-// if calls are left at its end.
+// Package windlasstest runs a reconciler with plain `go test`: no component, no server. The clusters are a script, made by [New],
+// or in memory, made by [NewFleet].
+//
+// The script is the list of the expected calls, in order, each with its answer. The test fails if a call is not the next one of
+// the script, and if calls are left at its end.
 //
 //	func TestGreets(t *testing.T) {
 //		script := windlasstest.New(t)
@@ -16,6 +18,26 @@
 //	}
 //
 // Expect the operations of a batch like single calls, in their order. The script records events and log lines for the test.
+//
+// A [Fleet] keeps objects, and answers as API servers do. The test says what is there, and looks at what is there afterwards,
+// not at how it came to be.
+//
+//	func TestGreetsOnce(t *testing.T) {
+//		alpha := windlasstest.NewFleet(t).Cluster("alpha")
+//		alpha.Put(asking)
+//		alpha.ReconciledWrites(greeter{}, key)
+//		if greeting := alpha.Object(maps, key.Sibling("a-greeting")); greeting == nil {
+//			t.Error("there is no greeting")
+//		}
+//		if writes := alpha.ReconciledWrites(greeter{}, key); writes != 0 {
+//			t.Errorf("%d writes, and nothing to do", writes)
+//		}
+//	}
+//
+// A fleet knows versions and conflicts, generations, the status subresource, selectors on labels and names, pages, merge
+// patches, finalizers, and the deletion of what an owner leaves behind. It checks no schema, knows no index but that of
+// [windlass.Dependents], and reads the same from the cache and live. Server-side apply has no field managers: a field that an
+// apply no longer has goes, a field of another writer stays, and nothing is a conflict.
 package windlasstest
 
 import (
@@ -52,22 +74,19 @@ type Line struct {
 	Fields map[string]string
 }
 
-// running is locked by the test whose script is the host, so that parallel tests wait for each other.
+// running is locked by the test whose script or fleet is the host, so that parallel tests wait for each other.
 var running sync.Mutex
 
 // New makes a script the host until this test ends. Parallel tests wait for each other here, so a test and its subtests must not
-// both have a script.
+// both have a script or a fleet.
 func New(t testing.TB) *Script {
 	t.Helper()
-	running.Lock()
 	s := &Script{
 		t: t, config: "{}", now: time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC), clusters: map[string]*Cluster{},
 		refused: map[string]*windlass.APIError{},
 	}
-	restore := windlass.SetHost(s.host())
+	become(t, s.host())
 	t.Cleanup(func() {
-		restore()
-		running.Unlock()
 		for _, call := range s.expected {
 			t.Errorf("expected, and not called: %v", call)
 		}
@@ -75,10 +94,20 @@ func New(t testing.TB) *Script {
 	return s
 }
 
+// become makes h the host until this test ends.
+func become(t testing.TB, h windlass.Host) {
+	running.Lock()
+	restore := windlass.SetHost(h)
+	t.Cleanup(func() {
+		restore()
+		running.Unlock()
+	})
+}
+
 // Config sets the configuration that [windlass.Config] reads.
 func (s *Script) Config(config any) {
 	s.t.Helper()
-	s.config = s.encode(config)
+	s.config = encode(s.t, config)
 }
 
 // Now sets the time that [windlass.Now] returns; the default is 2026-01-31T09:30:00Z.
@@ -133,13 +162,21 @@ func (s *Script) take(cluster string, operation windlass.Operation, selection wi
 	return next
 }
 
-func (s *Script) encode(value any) string {
-	s.t.Helper()
+func encode(t testing.TB, value any) string {
+	t.Helper()
 	text, err := json.Marshal(value)
 	if err != nil {
-		s.t.Fatalf("this cannot be JSON: %v", err)
+		t.Fatalf("this cannot be JSON: %v", err)
 	}
 	return string(text)
+}
+
+func newLine(level slog.Level, message string, fields []windlass.LogField) Line {
+	line := Line{Level: level, Message: message, Fields: make(map[string]string, len(fields))}
+	for _, field := range fields {
+		line.Fields[field.Name] = field.Value
+	}
+	return line
 }
 
 func (l Line) String() string {

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	maps = windlass.GVK("v1", "ConfigMap")
-	key  = windlass.ObjectKey{Namespace: "default", Name: "a"}
+	configMaps = windlass.GVK("v1", "ConfigMap")
+	key        = windlass.ObjectKey{Namespace: "default", Name: "a"}
 )
 
 // fake is a test that records its failures.
@@ -35,6 +35,10 @@ func (f *fake) Fatalf(format string, args ...any) {
 
 // failures runs a test to its end and returns its failures.
 func failures(test func(*Script)) string {
+	return failuresOf(func(f *fake) { test(New(f)) })
+}
+
+func failuresOf(test func(*fake)) string {
 	f := &fake{}
 	done := make(chan struct{})
 	go func() {
@@ -44,7 +48,7 @@ func failures(test func(*Script)) string {
 				cleanup()
 			}
 		}()
-		test(New(f))
+		test(f)
 	}()
 	<-done
 	return strings.Join(f.failures, "\n")
@@ -52,7 +56,7 @@ func failures(test func(*Script)) string {
 
 func TestACallThatIsNotInTheScriptEndsTheTest(t *testing.T) {
 	said := failures(func(s *Script) {
-		_, _ = s.Cluster("alpha").Client().Get(maps, key)
+		_, _ = s.Cluster("alpha").Client().Get(configMaps, key)
 		t.Error("the test goes on")
 	})
 	if want := `does not expect: get v1/ConfigMap default/a in cluster "alpha"`; !strings.Contains(said, want) {
@@ -63,24 +67,24 @@ func TestACallThatIsNotInTheScriptEndsTheTest(t *testing.T) {
 func TestACallWithOtherOptionsOrAnotherObjectIsAnother(t *testing.T) {
 	for name, test := range map[string]func(*Cluster, *windlass.Cluster){
 		"options": func(expected *Cluster, client *windlass.Cluster) {
-			expected.ExpectGet(maps, key)
-			_, _ = client.Get(maps, key, windlass.Live)
+			expected.ExpectGet(configMaps, key)
+			_, _ = client.Get(configMaps, key, windlass.Live)
 		},
 		"object": func(expected *Cluster, client *windlass.Cluster) {
-			expected.ExpectCreate(windlass.NewObject(maps, key))
-			_, _ = client.Create(windlass.NewObject(maps, key.Sibling("b")))
+			expected.ExpectCreate(windlass.NewObject(configMaps, key))
+			_, _ = client.Create(windlass.NewObject(configMaps, key.Sibling("b")))
 		},
 		"patch": func(expected *Cluster, client *windlass.Cluster) {
-			expected.ExpectPatch(maps, key, windlass.MergePatch(map[string]any{"data": nil}))
-			_, _ = client.Patch(maps, key, windlass.StrategicPatch(map[string]any{"data": nil}))
+			expected.ExpectPatch(configMaps, key, windlass.MergePatch(map[string]any{"data": nil}))
+			_, _ = client.Patch(configMaps, key, windlass.StrategicPatch(map[string]any{"data": nil}))
 		},
 		"selection": func(expected *Cluster, client *windlass.Cluster) {
-			expected.ExpectDeleteCollection(maps, windlass.Selection{LabelSelector: "a=b"})
-			_ = client.DeleteCollection(maps, windlass.Selection{LabelSelector: "a=c"})
+			expected.ExpectDeleteCollection(configMaps, windlass.Selection{LabelSelector: "a=b"})
+			_ = client.DeleteCollection(configMaps, windlass.Selection{LabelSelector: "a=c"})
 		},
 		"cluster": func(expected *Cluster, client *windlass.Cluster) {
-			expected.script.Cluster("beta").ExpectDelete(maps, key)
-			_ = client.Delete(maps, key)
+			expected.script.Cluster("beta").ExpectDelete(configMaps, key)
+			_ = client.Delete(configMaps, key)
 		},
 	} {
 		said := failures(func(s *Script) { test(s.Cluster("alpha"), s.Cluster("alpha").Client()) })
@@ -92,9 +96,9 @@ func TestACallWithOtherOptionsOrAnotherObjectIsAnother(t *testing.T) {
 
 func TestWhatWasExpectedAndNotCalledFailsTheTest(t *testing.T) {
 	said := failures(func(s *Script) {
-		s.Cluster("alpha").ExpectGet(maps, key)
-		s.Cluster("alpha").ExpectDelete(maps, key)
-		_, _ = s.Cluster("alpha").Client().Get(maps, key)
+		s.Cluster("alpha").ExpectGet(configMaps, key)
+		s.Cluster("alpha").ExpectDelete(configMaps, key)
+		_, _ = s.Cluster("alpha").Client().Get(configMaps, key)
 	})
 	if want := `expected, and not called: delete v1/ConfigMap default/a in cluster "alpha"`; said != want {
 		t.Errorf("got %s", said)
@@ -104,13 +108,13 @@ func TestWhatWasExpectedAndNotCalledFailsTheTest(t *testing.T) {
 func TestAScriptThatIsFollowedDoesNotFail(t *testing.T) {
 	said := failures(func(s *Script) {
 		alpha := s.Cluster("alpha")
-		alpha.ExpectPatch(maps, key, windlass.JSONPatch(windlass.PatchOperation{Op: "remove", Path: "/data"}), windlass.Status)
-		alpha.ExpectUpdate(windlass.NewObject(maps, key)).Fail(Error(windlass.CodeConflict, "changed"))
+		alpha.ExpectPatch(configMaps, key, windlass.JSONPatch(windlass.PatchOperation{Op: "remove", Path: "/data"}), windlass.Status)
+		alpha.ExpectUpdate(windlass.NewObject(configMaps, key)).Fail(Error(windlass.CodeConflict, "changed"))
 		remove := windlass.JSONPatch(windlass.PatchOperation{Op: "remove", Path: "/data"})
-		if patched, err := alpha.Client().Patch(maps, key, remove, windlass.Status); err != nil || patched.Key() != key {
+		if patched, err := alpha.Client().Patch(configMaps, key, remove, windlass.Status); err != nil || patched.Key() != key {
 			t.Errorf("got %v, %v", patched, err)
 		}
-		if _, err := alpha.Client().Update(windlass.NewObject(maps, key)); !windlass.IsConflict(err) {
+		if _, err := alpha.Client().Update(windlass.NewObject(configMaps, key)); !windlass.IsConflict(err) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -68,7 +68,7 @@ export class Fleet {
   #named(name) {
     const there = this.#clusters.get(name);
     if (there) return there;
-    throw thrown(new ApiError({ code: 'cluster-gone', message: `there is no cluster ${JSON.stringify(name)} in this fleet` }));
+    throw thrown(new ApiError({ code: 'denied', message: `this fleet has no cluster ${JSON.stringify(name)}: the test names it with fleet.cluster` }));
   }
 
   /** @returns {Host} */

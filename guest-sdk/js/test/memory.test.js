@@ -130,5 +130,5 @@ test('a mapper sees the cluster', () => {
   alpha.put({ ...ConfigMap, metadata: { namespace: 'n', name: 'a' } });
   const mapper = defineMapper((cluster, kind) => cluster.list(kind).items.map(({ metadata }) => ({ namespace: metadata.namespace, name: `${metadata.name}!` })));
   assert.deepEqual(alpha.map(mapper, ConfigMap, []), [{ cluster: 'alpha', key: { namespace: 'n', name: 'a!' } }]);
-  assert.throws(() => fleet.run(() => fleets.open('gamma')), { code: 'cluster-gone' });
+  assert.throws(() => fleet.run(() => fleets.open('gamma')), { code: 'denied' });
 });

@@ -1,0 +1,226 @@
+//go:build !wasip1
+
+package windlasstest
+
+import (
+	"log/slog"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"windlass.dev/windlass"
+)
+
+// keeper has a Secret for each ConfigMap, by [windlass.Dependents].
+type keeper struct{ parts windlass.Dependents }
+
+var secrets = windlass.GVK("v1", "Secret")
+
+func (keeper) Describe() (windlass.Description, error) { return windlass.Description{}, nil }
+
+func (k keeper) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done windlass.Result, err error) {
+	primary, err := cluster.Get(configMaps, req.ObjectKey)
+	if err != nil || primary == nil {
+		return done, err
+	}
+	var desired []windlass.Object
+	for name, value := range primary["data"].(map[string]any) {
+		secret := windlass.NewObject(secrets, req.Sibling(name))
+		secret.Set(value, "data", "copied")
+		desired = append(desired, secret)
+	}
+	return k.parts.Reconcile(cluster, primary, desired...)
+}
+
+func TestDependentsInMemory(t *testing.T) {
+	alpha := NewFleet(t).Cluster("alpha")
+	k := keeper{windlass.Dependents{Kinds: []windlass.GroupVersionKind{secrets}}}
+	primary := windlass.NewObject(configMaps, key)
+	primary["data"] = map[string]any{"one": "b25l", "two": "dHdv"}
+	alpha.Put(primary)
+	if writes := alpha.ReconciledWrites(k, key); writes != 3 { // two dependents and the status
+		t.Errorf("%d writes: %v", writes, alpha.Calls())
+	}
+	if writes := alpha.ReconciledWrites(k, key); writes != 0 {
+		t.Errorf("%d writes, and nothing to do: %v", writes, alpha.Calls())
+	}
+	if condition := alpha.Object(configMaps, key).Condition("Ready"); condition == nil || condition.Status != windlass.StatusOf(true) {
+		t.Errorf("got %v", condition)
+	}
+	delete(primary["data"].(map[string]any), "two")
+	alpha.Put(primary)
+	alpha.ReconciledWrites(k, key)
+	if alpha.Object(secrets, key.Sibling("one")) == nil || alpha.Object(secrets, key.Sibling("two")) != nil {
+		t.Errorf("got %v", alpha.Objects())
+	}
+	alpha.Remove(configMaps, key)
+	if left := alpha.Objects(); len(left) != 0 {
+		t.Errorf("the owner is gone, and not %v", left)
+	}
+}
+
+// visitor ensures a greeting in each cluster of a region, and tells about it.
+type visitor struct{}
+
+func (visitor) Describe() (windlass.Description, error) {
+	var config struct{ Region string }
+	err := windlass.Config(&config)
+	return windlass.Description{Title: config.Region}, err
+}
+
+func (visitor) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done windlass.Result, err error) {
+	infos, err := windlass.Clusters("region=eu")
+	if err != nil {
+		return done, err
+	}
+	greeting := windlass.NewObject(configMaps, req.Sibling("greeting"))
+	for _, info := range infos {
+		there, err := windlass.Open(info.Name)
+		if err != nil {
+			return done, err
+		}
+		if _, err := there.Ensure(greeting); err != nil {
+			return done, err
+		}
+		slog.Info("greeted", "in", info.Name, "at", windlass.Now())
+	}
+	cluster.Event(greeting, "Greeted", "everywhere")
+	return done, windlass.NotReady(time.Minute, "waits for an answer")
+}
+
+func TestAGuestOfSeveralClustersInMemory(t *testing.T) {
+	fleet := NewFleet(t)
+	fleet.Config(map[string]any{"region": "eu"})
+	fleet.Now(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
+	local, alpha, beta, gamma := fleet.Cluster(""), fleet.Cluster("alpha"), fleet.Cluster("beta"), fleet.Cluster("gamma")
+	alpha.Label("region", "eu")
+	beta.Label("region", "eu")
+	gamma.Label("region", "us")
+	result, err := local.Reconcile(visitor{}, key)
+	if err != nil || result.RequeueAfter != time.Minute {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if local.ReconciledWrites(visitor{}, key); alpha.Writes() != 1 || beta.Writes() != 1 || len(gamma.Calls()) != 0 {
+		t.Errorf("got %v, %v, %v", alpha.Calls(), beta.Calls(), gamma.Calls())
+	}
+	if calls := alpha.Calls(); !slices.Equal(calls, []windlass.Verb{windlass.VerbGet, windlass.VerbApply, windlass.VerbGet}) {
+		t.Errorf("got %v", calls)
+	}
+	if events := local.Events(); len(events) != 2 || events[0].Reason != "Greeted" || events[0].Action != "Reconcile" {
+		t.Errorf("got %v", events)
+	}
+	lines := fleet.Logs()
+	want := map[string]string{"in": "alpha", "at": "2026-02-03 04:05:06 +0000 UTC"}
+	if len(lines) != 6 || lines[0].Message != "greeted" || !reflect.DeepEqual(lines[0].Fields, want) ||
+		lines[2].Message != "not ready yet" {
+		t.Errorf("got %v", lines)
+	}
+	if description, err := fleet.Describe(visitor{}); err != nil || description.Title != "eu" {
+		t.Errorf("got %v, %v", description, err)
+	}
+}
+
+func TestAClusterThatTheFleetDoesNotHaveIsDenied(t *testing.T) {
+	fleet := NewFleet(t)
+	fleet.Cluster("alpha").Put(windlass.NewObject(configMaps, key))
+	if _, err := windlass.Local(); !windlass.IsDenied(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := windlass.Clusters("a like (b)"); !windlass.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+	replies := windlass.BatchAcross(
+		windlass.In{Cluster: "nowhere", Operation: windlass.OpGet(configMaps, key)},
+		windlass.In{Cluster: "alpha", Operation: windlass.OpGet(configMaps, key)},
+		windlass.In{Cluster: "alpha", Operation: windlass.OpList(configMaps, windlass.MetadataOnly)},
+		windlass.In{Cluster: "alpha", Operation: windlass.OpDelete(configMaps, key)},
+	)
+	object, err := replies[1].Object()
+	objects, failed := replies[2].Objects()
+	if !windlass.IsDenied(replies[0].Err) || err != nil || object.Key() != key || failed != nil || len(objects) != 1 || replies[3].Err != nil {
+		t.Errorf("got %+v", replies)
+	}
+}
+
+func TestFailNextFailsOneCallOfItsVerb(t *testing.T) {
+	alpha := NewFleet(t).Cluster("alpha")
+	client := alpha.Client()
+	alpha.FailNext(windlass.VerbGet, Error(windlass.CodeThrottled, "slow down"))
+	alpha.FailNext(VerbDeleteCollection, Error(windlass.CodeForbidden, "no"))
+	if _, err := client.Create(windlass.NewObject(configMaps, key)); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get(configMaps, key); windlass.CodeOf(err) != windlass.CodeThrottled {
+		t.Errorf("got %v", err)
+	}
+	if object, err := client.Get(configMaps, key); err != nil || object == nil {
+		t.Errorf("got %v, %v", object, err)
+	}
+	if err := client.DeleteCollection(configMaps, windlass.Selection{}); !windlass.IsForbidden(err) || alpha.Writes() != 2 {
+		t.Errorf("got %v, %v", err, alpha.Calls())
+	}
+}
+
+func TestADryRunStoresNothing(t *testing.T) {
+	alpha := NewFleet(t).Cluster("alpha")
+	client, object := alpha.Client(), windlass.NewObject(configMaps, key)
+	if made, err := client.Create(object, windlass.DryRun); err != nil || made.Key() != key || len(alpha.Objects()) != 0 {
+		t.Errorf("got %v, %v", made, err)
+	}
+	alpha.Put(object)
+	if err := client.DeleteCollection(configMaps, windlass.Selection{}, windlass.DryRun); err != nil || len(alpha.Objects()) != 1 {
+		t.Errorf("got %v, %v", err, alpha.Objects())
+	}
+}
+
+// What a test or a guest does with an object that it has does not change the stored one.
+func TestObjectsAreCopies(t *testing.T) {
+	alpha := NewFleet(t).Cluster("alpha")
+	object := windlass.NewObject(configMaps, key)
+	alpha.Put(object)
+	object.Set("other", "metadata", "labels", "l")
+	alpha.Object(configMaps, key).Set("other", "metadata", "labels", "l")
+	alpha.Objects()[0].Set("other", "metadata", "labels", "l")
+	if label := alpha.Object(configMaps, key).Label("l"); label != "" {
+		t.Errorf("got %q", label)
+	}
+}
+
+func TestListAllGoesThroughEveryPage(t *testing.T) {
+	alpha := NewFleet(t).Cluster("alpha")
+	for _, name := range []string{"c", "a", "b", "e", "d"} {
+		alpha.Put(struct {
+			APIVersion string              `json:"apiVersion"`
+			Kind       string              `json:"kind"`
+			Metadata   windlass.ObjectMeta `json:"metadata"`
+		}{"v1", "ConfigMap", windlass.ObjectMeta{Name: name}})
+	}
+	var names []string
+	for object, err := range alpha.Client().ListAll(configMaps, windlass.Limit(2)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, object.Key().Name)
+	}
+	if !slices.Equal(names, []string{"a", "b", "c", "d", "e"}) || len(alpha.Calls()) != 3 {
+		t.Errorf("got %v, %v", names, alpha.Calls())
+	}
+}
+
+func TestMisuseOfAFleetEndsTheTest(t *testing.T) {
+	for name, misuse := range map[string]func(*Fleet){
+		"without a name": func(f *Fleet) { f.Cluster("alpha").Put(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}) },
+		"without a kind": func(f *Fleet) { f.Cluster("alpha").Put(windlass.Object{"metadata": map[string]any{"name": "a"}}) },
+		"no error":       func(f *Fleet) { f.Cluster("alpha").FailNext(windlass.VerbGet, nil) },
+		"no JSON":        func(f *Fleet) { f.Config(func() {}) },
+	} {
+		said := failuresOf(func(f *fake) {
+			misuse(NewFleet(f))
+			t.Errorf("%s: the test goes on", name)
+		})
+		if said == "" {
+			t.Errorf("%s: nothing fails", name)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+//go:build !wasip1
+
+package windlasstest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"windlass.dev/windlass"
+)
+
+// Fleet is the host of a test: clusters in memory, config, clock and log.
+type Fleet struct {
+	t testing.TB
+	// lock lets the goroutines of a guest call the clusters, as the host does.
+	lock     sync.Mutex
+	config   string
+	now      time.Time
+	clusters map[string]*MemoryCluster
+	logs     []Line
+}
+
+// NewFleet makes a fleet without clusters the host until this test ends. Parallel tests wait for each other here, so a test and
+// its subtests must not both have a script or a fleet.
+func NewFleet(t testing.TB) *Fleet {
+	t.Helper()
+	f := &Fleet{
+		t: t, config: "{}", now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), clusters: map[string]*MemoryCluster{},
+	}
+	become(t, memoryHost{f})
+	return f
+}
+
+// Config sets the configuration that [windlass.Config] reads.
+func (f *Fleet) Config(config any) {
+	f.t.Helper()
+	f.config = encode(f.t, config)
+}
+
+// Now sets the time that [windlass.Now] returns; the default is 2026-01-01T00:00:00Z.
+func (f *Fleet) Now(now time.Time) { f.now = now }
+
+// Cluster is a cluster of the fleet, created empty by the first call; "" is the local one. [windlass.Open] opens only clusters
+// that were created, and [windlass.Clusters] returns them.
+func (f *Fleet) Cluster(name string) *MemoryCluster {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	cluster, ok := f.clusters[name]
+	if !ok {
+		cluster = &MemoryCluster{fleet: f, name: name, labels: map[string]string{}, store: newStore()}
+		f.clusters[name] = cluster
+	}
+	return cluster
+}
+
+// Logs are the lines that were written so far.
+func (f *Fleet) Logs() []Line {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return slices.Clone(f.logs)
+}
+
+// Describe calls the reconciler's Describe.
+func (f *Fleet) Describe(reconciler windlass.Reconciler) (windlass.Description, error) {
+	return reconciler.Describe()
+}
