@@ -191,6 +191,10 @@ func (s *store) save(identity identity, object windlass.Object) windlass.Object 
 		for _, name := range []string{"uid", "creationTimestamp", "resourceVersion"} {
 			metadata[name] = stored.At("metadata", name)
 		}
+		// What is being deleted stays so, whatever is written.
+		if deleting := stored.At("metadata", "deletionTimestamp"); deleting != nil {
+			metadata["deletionTimestamp"] = deleting
+		}
 		generation := stored.Int("metadata", "generation")
 		if !reflect.DeepEqual(desired(stored), desired(next)) {
 			generation++

@@ -183,9 +183,11 @@ export class Store {
     const object = structuredClone(given);
     const { metadata } = object;
     if (stored) {
-      const { uid, creationTimestamp, resourceVersion, generation = 1 } = stored.metadata;
+      const { uid, creationTimestamp, resourceVersion, deletionTimestamp, generation = 1 } = stored.metadata;
       const isOther = !isDeepStrictEqual(wanted(stored), wanted(object));
       Object.assign(metadata, { uid, creationTimestamp, resourceVersion, generation: generation + (isOther ? 1 : 0) });
+      // What is being deleted stays so, whatever is written.
+      if (deletionTimestamp != null) metadata.deletionTimestamp = deletionTimestamp;
       if (isDeepStrictEqual(stored, object)) return structuredClone(object);
     } else {
       const uid = metadata.uid ?? `00000000-0000-4000-8000-${String(this.version + 1).padStart(12, '0')}`;

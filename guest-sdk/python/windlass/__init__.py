@@ -23,7 +23,7 @@ within the grants of the operator. ::
             cluster.apply(copy, force=True)
 
 Whatever ``reconcile`` raises is retried with growing delay; :class:`Terminal` waits for the next event instead.
-In unit tests :class:`windlass.testing.Script` stands for the host.
+In unit tests :class:`windlass.testing.Fleet` or :class:`windlass.testing.Script` stands for the host.
 
 Import modules at the top of a file: the component contains only modules that are imported during the build.
 """

@@ -1,5 +1,5 @@
-"""The host below the SDK: the real host inside a component, a script in a unit test. Entry points: :func:`config`,
-:func:`now` and :func:`timestamp`."""
+"""The host below the SDK: the real host inside a component, a fleet in memory or a script in a unit test. Entry points:
+:func:`config`, :func:`now` and :func:`timestamp`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ _current: Host | None = None
 def current() -> Host:
     """The host of this call."""
     if _current is None:
-        raise RuntimeError("there is no host outside a component: in a test, windlass.testing.Script stands for it")
+        raise RuntimeError(
+            "there is no host outside a component: in a test, windlass.testing.Fleet or windlass.testing.Script is one"
+        )
     return _current
 
 

@@ -13,7 +13,7 @@ _OTHERS = (os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os
 
 def located(error: BaseException) -> str:
     """``KeyError: 'data', at helper guest.py:23, reconcile guest.py:41``, and what caused it."""
-    told = []
+    told: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(told) < _MOST_CAUSES:
         at = _frames(cause)

@@ -1,5 +1,22 @@
-"""Unit tests of guests in plain Python, without a component: a script of expected calls and their answers. Entry point:
-:class:`Script`. ::
+"""Unit tests of guests in plain Python, without a component. Entry points: :class:`Fleet`, clusters in memory, and
+:class:`Script`, the expected calls and their answers.
+
+A fleet fits most tests: put objects, run the guest, look at what is stored. ::
+
+    from windlass.testing import Fleet
+
+    def test_it_copies(self):
+        fleet = Fleet(config={"suffix": "copy"})
+        alpha = fleet.cluster("alpha")
+        alpha.put(original)
+        self.assertEqual(alpha.reconcile(Copier(), "default/a"), windlass.DONE)
+        self.assertEqual(alpha.get("v1/ConfigMap", "default/a-copy")["data"], original["data"])
+        self.assertEqual(alpha.reconciled_writes(Copier(), "default/a"), 0)
+
+What a guest did is in :attr:`MemoryCluster.calls`, :attr:`MemoryCluster.events` and :attr:`Fleet.logs`, and
+:meth:`MemoryCluster.fail_next` lets a call fail.
+
+A script fits where each call and its options matter. ::
 
     from windlass.operations import Apply, Get
     from windlass.testing import Script
@@ -10,14 +27,13 @@
         script.expect(Apply(copy, force=True), returns=copy)
         self.assertEqual(script.reconcile(Copier(), "default/a"), windlass.DONE)
 
-A call that is not the next one of the script raises, and so do calls that are left at the end. Events and lines of the log
-are recorded in :attr:`Script.events` and :attr:`Script.logs`.
+A call that is not the next one of the script raises, and so do calls that are left at the end. Events and lines of the
+log are recorded in :attr:`Script.events` and :attr:`Script.logs`.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,16 +43,29 @@ from typing import Any
 
 from . import host
 from .cluster import Cluster
-from .description import Description, Enqueue
+from .description import Description
 from .errors import ApiError
 from .fleet import ClusterInfo
+from .memory_client import Verb
+from .memory_fleet import Fleet, MemoryCluster
 from .objects import Key, Kind, Object
 from .operations import Answer, Call, Event, Operation
-from .reconciler import DONE, Action, Mapper, Reconciler, Request, run
+from .reconciler import Action, Mapper, Reconciler, Request
+from .testing_shared import LogLine, RecordingHost, Unexpected, described, reconciled
 
-
-class Unexpected(AssertionError):
-    """The guest did not follow the script."""
+__all__ = [
+    "Batch",
+    "Clusters",
+    "Expected",
+    "Fleet",
+    "FleetBatch",
+    "LogLine",
+    "MemoryCluster",
+    "Open",
+    "Script",
+    "Unexpected",
+    "Verb",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +103,6 @@ class Open:
 
 
 Expected = Call | Batch | FleetBatch | Clusters | Open
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A line that the guest wrote to the log."""
-
-    level: str
-    message: str
-    fields: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +144,7 @@ class Script:
     def reconcile(self, reconciler: Reconciler, key: Key | str) -> Action:
         """Runs ``reconcile`` for an object of the cluster and returns its action. Raises the exceptions of the guest."""
         with self.running():
-            action = run(reconciler, Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
-        if action is not None and not isinstance(action, Action):
-            raise Unexpected(
-                f"reconcile answered {action!r}: answer nothing, windlass.DONE or windlass.requeue_after(…)"
-            )
-        return DONE if action is None else action
+            return reconciled(reconciler, Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
 
     def map(self, mapper: Mapper, kind: Kind | str, *objects: Object) -> list[Request]:
         """Runs ``map`` for objects that changed in the cluster."""
@@ -139,16 +154,7 @@ class Script:
     def describe(self, reconciler: Reconciler) -> Description:
         """Runs ``describe``, and checks the rules that every host checks."""
         with self.running():
-            description = reconciler.describe()
-        rules = [watch.enqueue for watch in description.watches]
-        if rules.count(Enqueue.PRIMARY) > 1:
-            raise Unexpected("at most one watch may have Enqueue.PRIMARY")
-        needs_primary = [rule for rule in rules if rule != Enqueue.MAPPED]
-        if needs_primary and description.primary is None:
-            raise Unexpected(
-                f"a watch with {needs_primary[0].rule} needs a primary kind: a watch with Enqueue.PRIMARY, or primary="
-            )
-        return description
+            return described(reconciler)
 
     @contextmanager
     def running(self) -> Iterator[Script]:
@@ -216,19 +222,10 @@ class _Client:
         return self._script._answer(self._name, call)
 
 
-class _Host:
+class _Host(RecordingHost):
     def __init__(self, script: Script) -> None:
+        super().__init__(script)
         self._script = script
-
-    def config(self) -> str:
-        return json.dumps(self._script.config)
-
-    def now(self) -> str:
-        now = self._script.now
-        return now if isinstance(now, str) else now.isoformat()
-
-    def log(self, level: str, message: str, fields: list[tuple[str, str]]) -> None:
-        self._script.logs.append(LogLine(level, message, dict(fields)))
 
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
         known: list[ClusterInfo] = self._script._answer(None, Clusters(labels)) or []

@@ -253,6 +253,11 @@ impl Store {
                 for field in ["uid", "creationTimestamp", "resourceVersion"] {
                     server_set(&mut object, field, stored["metadata"][field].clone());
                 }
+                // What is being deleted stays so, whatever is written.
+                let deleting = &stored["metadata"]["deletionTimestamp"];
+                if !deleting.is_null() {
+                    server_set(&mut object, "deletionTimestamp", deleting.clone());
+                }
                 let bump = i64::from(wanted(stored) != wanted(&object));
                 stored["metadata"]["generation"].as_i64().unwrap_or(1) + bump
             }
