@@ -1,6 +1,6 @@
 /*
- * The host below the SDK: the real host inside a component (component.c), a script in a unit test (testing/windlass_test.c).
- * All results live in the memory of the call.
+ * The host below the SDK: the real host inside a component (component.c), a script or a fleet in memory in a unit test
+ * (testing/test_host.c). All results live in the memory of the call.
  */
 #ifndef WINDLASS_BACKEND_H
 #define WINDLASS_BACKEND_H

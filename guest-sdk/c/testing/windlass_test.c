@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "test_host.h"
 
 typedef struct step {
     /* The call in the form that show_call and the similar functions print. */
@@ -19,33 +19,13 @@ typedef struct step {
 } step;
 
 struct windlass_script {
-    const char *cluster, *config, *now;
+    test_host host;
+    const char *cluster;
     step *first, *last;
-    json *events, *logs;
+    json *events;
 };
-
-struct windlass_cluster {
-    const char *name;
-};
-
-/* The current script. */
-static windlass_script *current;
-
-static windlass_script *running(void) {
-    if (current == NULL) {
-        fputs("windlass: there is no host outside a component: run the guest with windlass_script_reconcile\n", stderr);
-        exit(1);
-    }
-    return current;
-}
 
 /* ---- Calls as JSON ---- */
-
-static void show_text(json *into, const char *name, const char *text) {
-    if (text != NULL) {
-        json_set(into, name, json_string(text));
-    }
-}
 
 static void show_flag(json *into, const char *name, bool flag) {
     if (flag) {
@@ -59,46 +39,41 @@ static void show_number(json *into, const char *name, long long number) {
     }
 }
 
-static const char *kind_text(windlass_kind kind) {
-    return kind.group[0] == '\0' ? windlass_format("%s/%s", kind.version, kind.kind)
-                                 : windlass_format("%s/%s/%s", kind.group, kind.version, kind.kind);
-}
-
 static json *show_operation(const char *cluster, const windlass_operation *operation) {
     static const char *const verbs[] = {"get", "list", "create", "update", "patch", "apply", "delete", "delete-collection"};
     static const char *const patches[] = {"merge", "json-patch", "strategic-merge"};
     static const char *const propagations[] = {NULL, "background", "foreground", "orphan"};
     json *call = json_object();
-    show_text(call, "cluster", cluster);
-    show_text(call, "call", verbs[operation->verb]);
+    test_show_text(call, "cluster", cluster);
+    test_show_text(call, "call", verbs[operation->verb]);
     bool whole =
         operation->verb == WINDLASS_OP_CREATE || operation->verb == WINDLASS_OP_UPDATE || operation->verb == WINDLASS_OP_APPLY;
-    show_text(call, "kind", kind_text(whole ? windlass_kind_of(operation->object) : operation->kind));
+    test_show_text(call, "kind", test_kind_text(whole ? windlass_kind_of(operation->object) : operation->kind));
     if (operation->key.name != NULL) {
-        show_text(call, "key", windlass_key_text(operation->key));
+        test_show_text(call, "key", windlass_key_text(operation->key));
     }
     if (operation->object != NULL) {
         json_set(call, operation->verb == WINDLASS_OP_PATCH ? "patch" : "object", json_copy(operation->object));
     }
     if (operation->verb == WINDLASS_OP_PATCH) {
-        show_text(call, "type", patches[operation->patch_type]);
+        test_show_text(call, "type", patches[operation->patch_type]);
     }
     show_flag(call, "live", operation->get.live || operation->list.live);
     show_flag(call, "metadataOnly", operation->get.metadata_only || operation->list.metadata_only);
-    show_text(call, "subresource",
-              operation->verb == WINDLASS_OP_GET ? operation->get.subresource : operation->write.subresource);
-    show_text(call, "namespace", operation->list.ns);
-    show_text(call, "labels", operation->list.labels);
-    show_text(call, "fields", operation->list.fields);
-    show_text(call, "index", operation->list.index);
-    show_text(call, "value", operation->list.value);
+    test_show_text(call, "subresource",
+                   operation->verb == WINDLASS_OP_GET ? operation->get.subresource : operation->write.subresource);
+    test_show_text(call, "namespace", operation->list.ns);
+    test_show_text(call, "labels", operation->list.labels);
+    test_show_text(call, "fields", operation->list.fields);
+    test_show_text(call, "index", operation->list.index);
+    test_show_text(call, "value", operation->list.value);
     show_number(call, "limit", operation->list.limit);
-    show_text(call, "continueToken", operation->list.continue_token);
+    test_show_text(call, "continueToken", operation->list.continue_token);
     show_flag(call, "force", operation->write.force);
     show_flag(call, "dryRun", operation->write.dry_run || operation->deletion.dry_run);
-    show_text(call, "uid", operation->deletion.uid);
-    show_text(call, "resourceVersion", operation->deletion.resource_version);
-    show_text(call, "propagation", propagations[operation->deletion.propagation]);
+    test_show_text(call, "uid", operation->deletion.uid);
+    test_show_text(call, "resourceVersion", operation->deletion.resource_version);
+    test_show_text(call, "propagation", propagations[operation->deletion.propagation]);
     if (operation->deletion.grace_period != NULL) {
         json_set(call, "gracePeriod", json_number(*operation->deletion.grace_period));
     }
@@ -110,36 +85,96 @@ static json *show_batch(const char *cluster, const char *const *names, const win
     for (size_t at = 0; at < count; at++) {
         json_append(calls, show_operation(names == NULL ? cluster : names[at], &operations[at]));
     }
-    show_text(call, "call", names == NULL ? "batch" : "fleet batch");
+    test_show_text(call, "call", names == NULL ? "batch" : "fleet batch");
     json_set(call, "operations", calls);
     return call;
 }
 
 static json *show_fleet(const char *call, const char *name, const char *value) {
     json *shown = json_object();
-    show_text(shown, "call", call);
-    show_text(shown, name, value);
+    test_show_text(shown, "call", call);
+    test_show_text(shown, name, value);
     return shown;
+}
+
+/* ---- The host ---- */
+
+/* The next step, which must be this call. */
+static step *next(test_host *host, json *call) {
+    windlass_script *script = (windlass_script *)host;
+    step *expected = script->first;
+    if (expected == NULL || !json_same(expected->call, call)) {
+        fprintf(stderr, "unexpected call\n  %s\nthe script expects\n  %s\n", json_print(call),
+                expected == NULL ? "no further call" : json_print(expected->call));
+        exit(1);
+    }
+    script->first = expected->next;
+    if (script->first == NULL) {
+        script->last = NULL;
+    }
+    return expected;
+}
+
+static windlass_cluster *cluster_of(test_host *host, const char *name) {
+    windlass_cluster *cluster = windlass_alloc(sizeof *cluster);
+    *cluster = (windlass_cluster){host, windlass_format("%s", name)};
+    return cluster;
+}
+
+static windlass_reply call(windlass_cluster *cluster, const windlass_operation *operation) {
+    return next(cluster->host, show_operation(cluster->name, operation))->replies[0];
+}
+
+static void batch(test_host *host, windlass_cluster *cluster, const char *const *names, const windlass_operation *operations,
+                  size_t count, windlass_reply *replies) {
+    const char *name = cluster == NULL ? NULL : cluster->name;
+    const step *answered = next(host, show_batch(name, names, operations, count));
+    memcpy(replies, answered->replies, count * sizeof *replies);
+}
+
+static void record(windlass_cluster *cluster, json *event) {
+    json_append(((windlass_script *)cluster->host)->events, event);
+}
+
+static windlass_error *clusters(test_host *host, const char *labels, windlass_cluster_info **infos, size_t *count) {
+    const step *answered = next(host, show_fleet("clusters", "labels", labels));
+    *infos = windlass_alloc(answered->count * sizeof **infos);
+    if (answered->count != 0) {
+        memcpy(*infos, answered->clusters, answered->count * sizeof **infos);
+    }
+    *count = answered->count;
+    return NULL;
+}
+
+static windlass_error *open_cluster(test_host *host, const char *name, windlass_cluster **cluster) {
+    const step *answered = next(host, show_fleet("open", "name", name));
+    if (answered->error == NULL) {
+        *cluster = cluster_of(host, name);
+    }
+    return answered->error;
 }
 
 /* ---- The script ---- */
 
 windlass_script *windlass_script_new(const char *cluster) {
     windlass_script *script = windlass_alloc(sizeof *script);
+    test_begin(&script->host);
+    script->host.call = call;
+    script->host.batch = batch;
+    script->host.record = record;
+    script->host.clusters = clusters;
+    script->host.open = open_cluster;
     script->cluster = windlass_format("%s", cluster);
-    script->config = "{}";
-    script->now = "2026-01-31T09:30:00.000Z";
     script->events = json_array();
-    script->logs = json_array();
     return script;
 }
 
 void windlass_script_config(windlass_script *script, const char *text) {
-    script->config = json_print(json_literal(text));
+    script->host.config = json_print(json_literal(text));
 }
 
 void windlass_script_now(windlass_script *script, const char *time) {
-    script->now = windlass_format("%s", time);
+    script->host.now = windlass_format("%s", time);
 }
 
 static step *expect(windlass_script *script, json *call) {
@@ -212,24 +247,8 @@ windlass_error *windlass_error_new(windlass_code code, int http_status, const ch
     return error;
 }
 
-/* The next step, which must be this call. */
-static step *next(json *call) {
-    windlass_script *script = running();
-    step *expected = script->first;
-    if (expected == NULL || !json_same(expected->call, call)) {
-        fprintf(stderr, "unexpected call\n  %s\nthe script expects\n  %s\n", json_print(call),
-                expected == NULL ? "no further call" : json_print(expected->call));
-        exit(1);
-    }
-    script->first = expected->next;
-    if (script->first == NULL) {
-        script->last = NULL;
-    }
-    return expected;
-}
-
 static void finish(windlass_script *script) {
-    current = NULL;
+    test_enter(NULL);
     if (script->first == NULL) {
         return;
     }
@@ -240,22 +259,16 @@ static void finish(windlass_script *script) {
     exit(1);
 }
 
-static windlass_cluster *cluster_of(const char *name) {
-    windlass_cluster *cluster = windlass_alloc(sizeof *cluster);
-    cluster->name = windlass_format("%s", name);
-    return cluster;
-}
-
 windlass_result windlass_script_reconcile(windlass_script *script, windlass_key key) {
-    current = script;
+    test_enter(&script->host);
     windlass_request request = {script->cluster, key};
-    windlass_result result = windlass_this_guest.reconcile(&request, cluster_of(script->cluster));
+    windlass_result result = windlass_this_guest.reconcile(&request, cluster_of(&script->host, script->cluster));
     finish(script);
     return result;
 }
 
 windlass_result windlass_script_describe(windlass_script *script, windlass_description *description) {
-    current = script;
+    test_enter(&script->host);
     *description = (windlass_description){0};
     windlass_result result = windlass_this_guest.describe(description);
     finish(script);
@@ -268,9 +281,9 @@ windlass_result windlass_script_map(windlass_script *script, windlass_kind kind,
         fputs("the guest has no map function: register it with WINDLASS_MAPPED_RECONCILER\n", stderr);
         exit(1);
     }
-    current = script;
+    test_enter(&script->host);
     *requests = (windlass_requests){0};
-    windlass_result result = windlass_this_guest.map(cluster_of(script->cluster), kind, objects, requests);
+    windlass_result result = windlass_this_guest.map(cluster_of(&script->host, script->cluster), kind, objects, requests);
     finish(script);
     return result;
 }
@@ -280,79 +293,5 @@ const json *windlass_script_events(const windlass_script *script) {
 }
 
 const json *windlass_script_logs(const windlass_script *script) {
-    return script->logs;
-}
-
-/* ---- The host ---- */
-
-const char *backend_name(windlass_cluster *cluster) {
-    return cluster->name;
-}
-
-windlass_reply backend_call(windlass_cluster *cluster, const windlass_operation *operation) {
-    return next(show_operation(cluster->name, operation))->replies[0];
-}
-
-void backend_batch(windlass_cluster *cluster, const windlass_operation *operations, size_t count, windlass_reply *replies) {
-    const step *answered = next(show_batch(cluster->name, NULL, operations, count));
-    memcpy(replies, answered->replies, count * sizeof *replies);
-}
-
-void backend_record(windlass_cluster *cluster, const windlass_event_record *event) {
-    json *shown = json_object();
-    show_text(shown, "cluster", cluster->name);
-    show_text(shown, "kind", kind_text(windlass_kind_of(event->about)));
-    show_text(shown, "about", windlass_key_text(windlass_key_of(event->about)));
-    show_text(shown, "type", event->warning ? "Warning" : "Normal");
-    show_text(shown, "reason", event->reason);
-    show_text(shown, "action", event->action);
-    show_text(shown, "note", event->note);
-    json_append(running()->events, shown);
-}
-
-windlass_error *backend_clusters(const char *labels, windlass_cluster_info **clusters, size_t *count) {
-    const step *answered = next(show_fleet("clusters", "labels", labels));
-    *clusters = windlass_alloc(answered->count * sizeof **clusters);
-    if (answered->count != 0) {
-        memcpy(*clusters, answered->clusters, answered->count * sizeof **clusters);
-    }
-    *count = answered->count;
-    return NULL;
-}
-
-windlass_error *backend_open(const char *name, windlass_cluster **cluster) {
-    const step *answered = next(show_fleet("open", "name", name));
-    if (answered->error == NULL) {
-        *cluster = cluster_of(name);
-    }
-    return answered->error;
-}
-
-void backend_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count, windlass_reply *replies) {
-    const step *answered = next(show_batch(NULL, names, operations, count));
-    memcpy(replies, answered->replies, count * sizeof *replies);
-}
-
-void backend_log(backend_level level, const char *message, const backend_field *fields, size_t count) {
-    static const char *const levels[] = {"debug", "info", "warn", "error"};
-    json *line = json_object(), *shown = json_object();
-    show_text(line, "level", levels[level]);
-    show_text(line, "message", message);
-    for (size_t at = 0; at < count; at++) {
-        show_text(shown, fields[at].name, fields[at].value);
-    }
-    json_set(line, "fields", shown);
-    json_append(running()->logs, line);
-}
-
-const char *backend_config(void) {
-    return running()->config;
-}
-
-const char *backend_now(void) {
-    return running()->now;
-}
-
-bool backend_frees(void) {
-    return false;
+    return script->host.logs;
 }

@@ -1,0 +1,181 @@
+/* What a fleet in memory does for a guest, beside the cases of memory_test.c. Each test is named after the fact that it states.
+ */
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "windlass.h"
+#include "windlass_memory.h"
+
+static const windlass_kind MAPS = {"", "v1", "ConfigMap"}, SITES = {"example.com", "v1", "Site"};
+static const windlass_key A = {"default", "a"};
+
+static windlass_result describe(windlass_description *description) {
+    windlass_add_watch(description, (windlass_watch){.kind = MAPS});
+    return windlass_done();
+}
+
+static json *map_of(const char *name, const char *value) {
+    json *object = windlass_object(MAPS, (windlass_key){"default", name});
+    return json_set_at(object, "/data/x", json_string(value));
+}
+
+static windlass_result copy(const windlass_request *request, windlass_cluster *cluster) {
+    (void)request;
+    WINDLASS_TRY(windlass_ensure(cluster, map_of("copy", "1"), NULL));
+    return windlass_done();
+}
+
+static windlass_result map(windlass_cluster *cluster, windlass_kind kind, const json *objects, windlass_requests *requests) {
+    json *others;
+    WINDLASS_TRY(windlass_list_all(cluster, kind, NULL, &others));
+    json_each(object, objects) {
+        windlass_add_request(requests, (windlass_request){windlass_name(cluster), windlass_key_of(object)});
+    }
+    json_each(object, others) {
+        windlass_add_request(requests, (windlass_request){windlass_name(cluster), windlass_key_of(object)});
+    }
+    return windlass_done();
+}
+
+WINDLASS_MAPPED_RECONCILER(describe, copy, map)
+
+static void finalizers_are_added_and_removed(void) {
+    windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
+    windlass_cluster *client = windlass_memory_client(alpha);
+    windlass_written held;
+    windlass_memory_put(alpha, windlass_object(SITES, A));
+    assert(windlass_ensure_finalizer(client, windlass_memory_get(alpha, SITES, A), "example.com/f", &held) == NULL);
+    windlass_memory_remove(alpha, SITES, A);
+    assert(windlass_remove_finalizer(client, held.object, "example.com/f", NULL)->code == WINDLASS_CONFLICT);
+    assert(windlass_remove_finalizer(client, windlass_memory_get(alpha, SITES, A), "example.com/f", NULL) == NULL);
+    assert(windlass_memory_get(alpha, SITES, A) == NULL);
+}
+
+static void a_call_that_is_to_fail_fails_once(void) {
+    windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
+    windlass_memory_fail_next(alpha, WINDLASS_OP_APPLY, WINDLASS_THROTTLED, "slow down");
+    windlass_memory_fail_next(alpha, WINDLASS_OP_APPLY, WINDLASS_TIMEOUT, "too late");
+    windlass_memory_put(alpha, map_of("b", "1"));
+    const char *const messages[] = {"throttled: slow down", "timeout: too late"};
+    for (size_t at = 0; at < 2; at++) {
+        windlass_result result = windlass_memory_reconcile(alpha, windlass_this_guest.reconcile, A);
+        assert(result.outcome == WINDLASS_RESULT_RETRY && strcmp(result.message, messages[at]) == 0);
+    }
+    assert(windlass_memory_get(alpha, MAPS, (windlass_key){"default", "copy"}) == NULL);
+    assert(windlass_memory_reconcile(alpha, windlass_this_guest.reconcile, A).outcome == WINDLASS_RESULT_DONE);
+    assert(windlass_memory_calls(alpha, WINDLASS_OP_APPLY) == 3);
+}
+
+static windlass_result paint(const windlass_request *request, windlass_cluster *cluster) {
+    windlass_info("painted", "color", json_text_at(windlass_config(), "/color"), "at", windlass_now(), NULL);
+    windlass_warning(cluster, windlass_object(MAPS, request->key), "Painted", "painted %s", "red");
+    return windlass_not_ready(WINDLASS_SECONDS(5), "waits for paint");
+}
+
+static void a_guest_reads_the_config_and_the_time_and_writes_logs_and_events(void) {
+    windlass_memory *fleet = windlass_memory_new();
+    windlass_memory_cluster *alpha = windlass_memory_add(fleet, "alpha");
+    windlass_memory_config(fleet, "{\"color\":\"red\"}");
+    windlass_memory_now(fleet, "2026-02-03T00:00:00.000Z");
+    assert(windlass_memory_reconcile(alpha, paint, A).after_ms == 5000);
+    const char *painted =
+        "{\"level\":\"info\",\"message\":\"painted\",\"fields\":{\"color\":\"red\",\"at\":\"2026-02-03T00:00:00.000Z\"}}";
+    assert(json_same(windlass_memory_logs(fleet)->first, json_literal(painted)) && json_count(windlass_memory_logs(fleet)) == 2);
+    const json *event = windlass_memory_events(alpha)->first;
+    assert(strcmp(json_text_at(event, "/note"), "painted red") == 0 && strcmp(json_text_at(event, "/about"), "default/a") == 0);
+}
+
+static windlass_result visit(const windlass_request *request, windlass_cluster *cluster) {
+    (void)cluster;
+    windlass_cluster_info *infos;
+    windlass_cluster *other;
+    size_t count;
+    assert(windlass_clusters("region=eu", &infos, &count) == NULL && count == 1 && strcmp(infos[0].name, "beta") == 0);
+    assert(strcmp(json_text_at(infos[0].properties, "/zone"), "1") == 0 && infos[0].ready);
+    assert(windlass_clusters(NULL, &infos, &count) == NULL && count == 3 && strcmp(infos[0].name, "") == 0);
+    assert(windlass_open("gamma", &other)->code == WINDLASS_DENIED);
+    WINDLASS_TRY(windlass_open("beta", &other));
+    WINDLASS_TRY(windlass_create(other, map_of("a", "1"), NULL, NULL));
+    const char *const names[] = {"alpha", "beta", "gamma"};
+    windlass_operation get = {.verb = WINDLASS_OP_GET, .kind = MAPS, .key = request->key};
+    windlass_reply *replies = windlass_fleet_batch(names, (windlass_operation[]){get, get, get}, 3);
+    assert(replies[0].error == NULL && replies[0].object == NULL && replies[1].object != NULL);
+    assert(replies[2].error->code == WINDLASS_DENIED);
+    return windlass_done();
+}
+
+static void other_clusters_are_listed_and_opened(void) {
+    windlass_memory *fleet = windlass_memory_new();
+    windlass_memory_cluster *beta = windlass_memory_add(fleet, "beta"), *alpha = windlass_memory_add(fleet, "alpha");
+    assert(windlass_memory_add(fleet, "") != alpha && windlass_memory_add(fleet, "beta") == beta);
+    windlass_memory_info(beta, json_literal("{\"region\":\"eu\"}"), json_literal("{\"zone\":\"1\"}"));
+    assert(windlass_memory_reconcile(alpha, visit, A).outcome == WINDLASS_RESULT_DONE);
+    assert(windlass_memory_writes(alpha) == 0 && windlass_memory_writes(beta) == 1);
+    windlass_requests requests;
+    assert(windlass_memory_map(beta, MAPS, json_append(json_array(), map_of("b", "1")), &requests).outcome ==
+           WINDLASS_RESULT_DONE);
+    assert(requests.count == 2 && strcmp(requests.items[1].key.name, "a") == 0);
+}
+
+static void lists_come_in_pages_and_a_batch_answers_each_call(void) {
+    windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
+    windlass_cluster *client = windlass_memory_client(alpha);
+    for (int at = 0; at < 5; at++) {
+        windlass_memory_put(alpha, map_of(windlass_format("m-%d", at), "1"));
+    }
+    json *items;
+    assert(windlass_list_all(client, MAPS, &(windlass_list_options){.limit = 2, .metadata_only = true}, &items) == NULL);
+    assert(json_count(items) == 5 && json_get(items->first, "data") == NULL &&
+           windlass_memory_calls(alpha, WINDLASS_OP_LIST) == 3);
+    windlass_page page;
+    assert(windlass_list(client, MAPS, &(windlass_list_options){.continue_token = "x"}, &page)->code == WINDLASS_INVALID);
+    assert(windlass_list(client, MAPS, &(windlass_list_options){.index = "color", .value = "red"}, &page)->code ==
+           WINDLASS_INVALID);
+    windlass_operation operations[] = {
+        {.verb = WINDLASS_OP_LIST, .kind = MAPS},
+        {.verb = WINDLASS_OP_APPLY, .object = map_of("a", "1")},
+        {.verb = WINDLASS_OP_DELETE, .kind = SITES, .key = A},
+    };
+    windlass_reply *replies = windlass_batch(client, operations, 3);
+    assert(json_count(replies[0].page.items) == 5 && replies[1].object != NULL);
+    assert(replies[2].error->code == WINDLASS_NOT_FOUND && windlass_memory_writes(alpha) == 2);
+}
+
+static void what_a_cluster_in_memory_does_not_know_is_refused_and_a_dry_run_stores_nothing(void) {
+    windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
+    windlass_cluster *client = windlass_memory_client(alpha);
+    windlass_write_options dry = {.dry_run = true};
+    json *stored;
+    assert(windlass_create(client, map_of("a", "1"), &dry, &stored) == NULL);
+    assert(windlass_apply(client, map_of("a", "1"), &dry, NULL) == NULL && windlass_memory_get(alpha, MAPS, A) == NULL);
+    windlass_memory_put(alpha, stored);
+    assert(windlass_delete(client, MAPS, A, &(windlass_delete_options){.dry_run = true}, NULL) == NULL);
+    json *patch = json_array();
+    assert(windlass_patch(client, MAPS, A, WINDLASS_JSON_PATCH, patch, NULL, NULL)->code == WINDLASS_INVALID);
+    windlass_get_options scale = {.subresource = "scale"};
+    assert(windlass_get(client, MAPS, A, &scale, &stored)->code == WINDLASS_INVALID &&
+           windlass_memory_get(alpha, MAPS, A) != NULL);
+    /* What the guest got, and what the test put, are copies. */
+    assert(windlass_get(client, MAPS, A, NULL, &stored) == NULL);
+    json_set_at(stored, "/data/x", json_string("2"));
+    assert(strcmp(json_text_at(windlass_memory_get(alpha, MAPS, A), "/data/x"), "1") == 0);
+}
+
+int main(void) {
+    void (*const tests[])(void) = {
+        finalizers_are_added_and_removed,
+        a_call_that_is_to_fail_fails_once,
+        a_guest_reads_the_config_and_the_time_and_writes_logs_and_events,
+        other_clusters_are_listed_and_opened,
+        lists_come_in_pages_and_a_batch_answers_each_call,
+        what_a_cluster_in_memory_does_not_know_is_refused_and_a_dry_run_stores_nothing,
+    };
+    size_t count = sizeof tests / sizeof *tests;
+    for (size_t at = 0; at < count; at++) {
+        tests[at]();
+    }
+    printf("%zu tests of the fleet in memory in C passed\n", count);
+    return 0;
+}
