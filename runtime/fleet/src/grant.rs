@@ -90,6 +90,8 @@ pub struct Access<'a> {
     pub subresource: Option<&'a str>,
     /// What is done.
     pub verb: Verb,
+    /// Whether the resource's objects live in namespaces.
+    pub namespaced: bool,
     /// `None` for a cluster-scoped resource and for all namespaces: both need a rule with namespaces `["*"]`.
     pub namespace: Option<&'a str>,
     /// The object's name, if the URL has one or if a list or watch selects `metadata.name=`. A create has none, unless it is part of a
@@ -145,7 +147,8 @@ pub struct Grant {
     bounds: Arc<[ClusterBound]>,
     /// The user that calls to a server impersonate; none: they use the cluster's credentials as they are.
     identity: Option<Identity>,
-    /// Where calls are noted that the rules do not grant; none: they are denied. A ceiling and bounds deny in either case.
+    /// Notes the calls that no rule grants, and allows them; none: they are denied. A ceiling and bounds deny in either case. It is no part of
+    /// equality.
     needs: Option<Arc<Needs>>,
 }
 
@@ -188,7 +191,7 @@ impl Grant {
         }
     }
 
-    /// This grant, which notes what its rules do not grant, and allows it. A ceiling and bounds still deny. For tests of a guest.
+    /// As this grant, but what no rule grants is noted and allowed. A ceiling and bounds still deny. For tests of a guest.
     #[must_use]
     pub fn noting(self, needs: Arc<Needs>) -> Self {
         Self {
@@ -206,6 +209,12 @@ impl Grant {
     /// Where calls are noted that a layer does not grant; none: they are denied.
     fn needs_of(&self, layer: &Layer) -> Option<&Needs> {
         self.needs.as_deref().filter(|_| !layer.ceiling)
+    }
+
+    /// Whether a layer opens other clusters only because that is noted: its rules are about none. A rule that is keeps its meaning.
+    fn opens_clusters(&self, layer: &Layer) -> bool {
+        let mut rules = layer.rules.iter();
+        self.needs_of(layer).is_some() && !rules.any(|rule| rule.clusters.is_some())
     }
 
     /// This grant within a ceiling: both must allow a call.
@@ -240,7 +249,7 @@ impl Grant {
     }
 
     /// What both this grant and another one allow: what stays allowed when the other one replaces this one. It impersonates the other
-    /// one's user, or else this one's. It equals this grant if the other one removes nothing.
+    /// one's user, or else this one's. It equals this grant if the other one removes nothing, and notes if this one does.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let narrows = |layer: &&Layer| !self.layers.iter().any(|own| layer.covers(own));
@@ -307,22 +316,46 @@ impl Grant {
         self.layers
             .iter()
             .fold(Namespaces::All, |namespaces, layer| {
-                let granted = layer.namespaces(cluster, group, resource, verb, name);
-                let needs = self.needs_of(layer).filter(|_| granted == Namespaces::None);
-                let Some(needs) = needs else {
-                    return namespaces.and(granted);
-                };
-                needs.note(&Access {
-                    cluster: *cluster,
-                    group,
-                    resource,
-                    subresource: None,
-                    verb,
-                    namespace: None,
-                    name,
-                });
-                namespaces
+                namespaces.and(layer.namespaces(cluster, group, resource, verb, name))
             })
+    }
+
+    /// As [`Self::namespaces`], for a watch. If it has none, a grant that notes takes those that its ceiling leaves, and notes them.
+    pub(crate) fn watched_namespaces(&self, access: &Access<'_>) -> Namespaces {
+        let &Access {
+            cluster,
+            group,
+            resource,
+            verb,
+            name,
+            ..
+        } = access;
+        let granted = self.namespaces(&cluster, group, resource, verb, name);
+        let Some(needs) = self
+            .needs
+            .as_deref()
+            .filter(|_| granted == Namespaces::None)
+        else {
+            return granted;
+        };
+        if !self.has_cluster(&cluster) {
+            return granted;
+        }
+        let ceilings = self.layers.iter().filter(|layer| layer.ceiling);
+        let left = ceilings.fold(Namespaces::All, |namespaces, layer| {
+            namespaces.and(layer.namespaces(&cluster, group, resource, verb, name))
+        });
+        match &left {
+            Namespaces::All => needs.note(access),
+            Namespaces::Only(names) => names.iter().for_each(|namespace| {
+                needs.note(&Access {
+                    namespace: Some(namespace),
+                    ..*access
+                });
+            }),
+            Namespaces::None => {}
+        }
+        left
     }
 
     /// Whether any rule names a group. If none does, its kinds are denied without asking the cluster about them.
@@ -341,7 +374,7 @@ impl Grant {
         bounded
             && self.layers.iter().all(|layer| {
                 let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
-                clusters.any(ClusterRule::matches_any) || self.needs_of(layer).is_some()
+                clusters.any(ClusterRule::matches_any) || self.opens_clusters(layer)
             })
     }
 
@@ -362,7 +395,7 @@ impl Grant {
     pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {
         let covered = |layer: &Layer| {
             let covers = layer.rules.iter().any(|rule| rule.covers_cluster(cluster));
-            covers || self.needs_of(layer).is_some()
+            covers || self.opens_clusters(layer)
         };
         self.has_cluster(cluster) && self.layers.iter().all(covered)
     }
@@ -379,8 +412,7 @@ impl Grant {
         bounded
             && self.layers.iter().all(|layer| {
                 let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
-                clusters.any(|clusters| clusters.covers_any_of(name))
-                    || self.needs_of(layer).is_some()
+                clusters.any(|clusters| clusters.covers_any_of(name)) || self.opens_clusters(layer)
             })
     }
 }

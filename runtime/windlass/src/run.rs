@@ -64,11 +64,11 @@ pub(crate) struct RunOptions {
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
-    /// After how many failures in a row a key that nothing else is left beside is given up, if the run ends when idle; none: never.
+    /// Ends a run that ends when idle once only keys are left that failed so often in a row. None: never.
     pub(crate) gives_up: Option<u32>,
     /// What is done each time that nothing is left to do, before the end; none: nothing.
     pub(crate) then: Option<Box<dyn FnMut() -> Next + Send>>,
-    /// Where what rules do not grant is noted, and allowed; none: it is denied.
+    /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
     /// The options of the sandbox.
     pub(crate) engine: Options,
@@ -113,6 +113,9 @@ impl Startup {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
         let mut manager = build_manager(options, &merged.configuration)?;
+        if options.needs.is_some() && options.simulated.is_none() {
+            bail!("rules are not looked for on real clusters: nothing would be denied there");
+        }
         if options.from_cluster && !manager.has_local() {
             bail!(
                 "there is no local cluster to read: name it in spec.local of a Manager, or run in a pod"

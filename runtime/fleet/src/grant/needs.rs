@@ -19,6 +19,8 @@ pub struct Need {
     pub resource: String,
     /// `None`: in all namespaces, or a cluster-scoped resource.
     pub namespace: Option<String>,
+    /// Whether the resource's objects live in namespaces.
+    pub namespaced: bool,
     /// The verb.
     pub verb: Verb,
 }
@@ -46,6 +48,7 @@ impl Needs {
                 group: access.group.to_owned(),
                 resource,
                 namespace: access.namespace.map(str::to_owned),
+                namespaced: access.namespaced,
                 verb: access.verb,
             });
         }

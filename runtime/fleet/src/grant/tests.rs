@@ -54,6 +54,7 @@ impl World {
             resource: "pods",
             subresource: None,
             verb,
+            namespaced: true,
             namespace: Some("ns"),
             name: Some("a"),
         }
@@ -732,9 +733,26 @@ fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
     ] {
         assert_eq!(grant.check(&access).is_ok(), is_allowed, "{access:?}");
     }
+    let watch = Access {
+        group: "apps",
+        resource: "deployments",
+        ..world.access(Verb::Watch)
+    };
+    assert_eq!(
+        grant.watched_namespaces(&watch),
+        Namespaces::Only(["ns".into()].into())
+    );
+    assert_eq!(
+        grant.watched_namespaces(&Access {
+            group: "batch",
+            ..watch
+        }),
+        Namespaces::None
+    );
+    // A look at what is granted notes nothing.
     let facts = world.facts(true);
-    let watched = grant.namespaces(&facts, "apps", "deployments", Verb::Watch, None);
-    assert_eq!(watched, Namespaces::Only(["ns".into()].into()));
+    let listed = grant.namespaces(&facts, "", "pods", Verb::List, None);
+    assert_eq!(listed, Namespaces::None);
     let noted = needs.noted();
     let noted: Vec<_> = noted
         .iter()
@@ -744,8 +762,30 @@ fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
         noted,
         [
             ("pods", Verb::Patch, Some("ns")),
-            ("deployments", Verb::Watch, None),
+            ("deployments", Verb::Watch, Some("ns")),
             ("deployments", Verb::Create, Some("ns")),
         ]
     );
+    // Documents that are read again do not end that.
+    let plain = Grant::new([rule("core pods get ns")]);
+    assert!(grant.and(&plain).check(&pods(Verb::Delete)).is_ok());
+    assert!(plain.and(&grant).check(&pods(Verb::Delete)).is_err());
+}
+
+#[test]
+fn a_noting_grant_opens_other_clusters_unless_its_rules_say_which() {
+    let (alpha, needs) = (World::new("alpha"), Arc::new(Needs::default()));
+    let other = alpha.facts(false);
+    let plain = Grant::new([rule("core pods get ns")]).noting(needs.clone());
+    assert!(plain.reaches(&other) && plain.reaches_other_clusters());
+    let of_some = Rule {
+        clusters: Some(ClusterRule {
+            names: vec![NamePattern::new("prod-*")],
+            ..ClusterRule::default()
+        }),
+        ..rule("core pods get ns")
+    };
+    let narrow = Grant::new([of_some]).noting(needs);
+    assert!(!narrow.reaches(&other) && !narrow.reaches_by_name(&alpha.name));
+    assert!(narrow.reaches(&World::new("prod-a").facts(false)));
 }

@@ -16,8 +16,8 @@ pub struct Idle {
     pub idle: bool,
     /// Why not, for people.
     pub busy: Vec<String>,
-    /// Whether nothing but keys in backoff is left to do.
-    pub only_backoff: bool,
+    /// The fewest failures in a row of a key, if nothing but keys in backoff is left to do. `None` also for very many of them.
+    pub least_failures: Option<u32>,
     /// Keys that failed and will be tried again.
     pub failing: Vec<KeyStatus>,
     /// Keys that failed for good.
@@ -34,7 +34,7 @@ pub(super) async fn idle(core: &Core) -> Idle {
         .filter_map(|cluster| busy_cluster(cluster))
         .collect();
     let in_backoff = busy_queue(core, &mut busy);
-    let only_backoff = in_backoff && busy.len() == 1;
+    let only_backoff = in_backoff > 0 && busy.len() == 1;
     if busy.is_empty() {
         for cluster in &clusters {
             busy.extend(cluster.sync_check().await);
@@ -60,11 +60,18 @@ pub(super) async fn idle(core: &Core) -> Idle {
             .into_iter()
             .map(move |problem| format!("reconciler {name} watches nothing in {problem}"))
     });
+    // The keys were read after the counts: in between, one may have begun to run.
+    let in_backoff = only_backoff && failing.len() == in_backoff;
+    let waits = |key: &KeyStatus| matches!(key.queued.state, KeyState::Backoff(_));
+    let least_failures = match in_backoff && failing.iter().all(waits) {
+        true => failing.iter().map(|key| key.queued.attempts.into()).min(),
+        false => None,
+    };
     Idle {
         unwatched: unwatched.take(MAX_LISTED).collect(),
         idle: busy.is_empty(),
         busy,
-        only_backoff,
+        least_failures,
         failing,
         terminal,
     }
@@ -82,8 +89,8 @@ fn busy_cluster(cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// Adds why the queue is not idle, and returns whether keys are in backoff, which is one reason.
-fn busy_queue(core: &Core, busy: &mut Vec<String>) -> bool {
+/// Adds why the queue is not idle, and returns how many keys are in backoff, which is one reason.
+fn busy_queue(core: &Core, busy: &mut Vec<String>) -> usize {
     let counts = core.queue.read(|queue| queue.total_counts());
     for (count, state) in [
         (counts.ready, "ready"),
@@ -103,5 +110,5 @@ fn busy_queue(core: &Core, busy: &mut Vec<String>) -> bool {
             ));
         }
     }
-    counts.backoff > 0
+    counts.backoff
 }

@@ -50,7 +50,7 @@ fn check(
     local: bool,
     name: Option<&str>,
 ) -> Result<(), DescriptionError> {
-    // The cluster knows the resource, which is a guess here.
+    // The cluster knows the resource, which is a guess here: the watch notes what it lacks, within the ceiling.
     if grant.is_noting() {
         return Ok(());
     }
@@ -116,6 +116,7 @@ fn denial(
         resource,
         subresource: None,
         verb,
+        namespaced: true,
         namespace: None,
         name,
     };

@@ -135,8 +135,8 @@ pub(crate) struct TypesArgs {
     /// The language [default: the one of the guest]
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) language: Option<Language>,
-    /// The version of the kinds [default: the one that is stored]
-    #[arg(long, value_name = "VERSION")]
+    /// The version of the definitions [default: the one that is stored]
+    #[arg(long, value_name = "VERSION", requires = "files")]
     pub(crate) api_version: Option<String>,
 }
 

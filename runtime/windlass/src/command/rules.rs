@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
 use windlass_fleet::ClusterName;
 use windlass_fleet::grant::Need;
@@ -67,7 +68,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
             edit::with_rules(&text, &lack.reconciler, &lack.rules)
         });
         let new = new.with_context(|| format!("{}", file.display()))?;
-        std::fs::write(&file, new).with_context(|| format!("write {}", file.display()))?;
+        replace(&file, &new).with_context(|| format!("write {}", file.display()))?;
     }
     print(&lacks, &args, format)?;
     for case in &others {
@@ -83,6 +84,13 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     }
     let is_done = failed.is_empty() && (lacks.is_empty() || args.write);
     Ok(if is_done { super::DONE } else { super::FAILED })
+}
+
+/// Writes a file at once: half of it would be a configuration without rights.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let new = file.with_extension("yaml.new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, file)
 }
 
 fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {
@@ -116,28 +124,39 @@ fn lacks(documents: &Configuration, needs: &ReconcilerNeeds) -> Vec<Lack> {
         let mut reconcilers = documents.reconcilers();
         let granted = reconcilers.find(|(document, _)| document.identity.name == reconciler);
         let granted = granted.map_or(&[][..], |(_, spec)| &spec.rules);
-        let rules = rules(&needs, is_everywhere(granted));
+        let rules = rules(&needs, &named(granted));
         Lack { reconciler, rules }
     });
     lacks.filter(|lack| !lack.rules.is_empty()).collect()
 }
 
-/// Whether rules are meant for all namespaces: a test has objects in some, and its reconciler is for others too.
-fn is_everywhere(granted: &[RuleSpec]) -> bool {
-    let mut namespaces = granted.iter().flat_map(|rule| &rule.namespaces);
-    granted.is_empty() || namespaces.any(|namespace| namespace == "*")
+/// The namespaces that rules are about; none: all of them, as tests have objects in some, and their reconciler is for others too.
+fn named(granted: &[RuleSpec]) -> BTreeSet<String> {
+    let all = granted
+        .iter()
+        .flat_map(|rule| rule.namespaces.iter().cloned());
+    let all: BTreeSet<String> = all.collect();
+    match all.contains("*") {
+        true => BTreeSet::new(),
+        false => all,
+    }
 }
 
-/// The rules for needs, on a line each: first those for the request's own cluster.
-fn rules(needs: &BTreeSet<Need>, everywhere: bool) -> Vec<String> {
+/// The rules for needs, on a line each: first those for the request's own cluster. They are for the `named` namespaces and those of the needs,
+/// or for all if none is named.
+fn rules(needs: &BTreeSet<Need>, named: &BTreeSet<String>) -> Vec<String> {
     let mut by_cluster: BTreeMap<Option<&ClusterName>, Permissions> = BTreeMap::new();
     for need in needs {
-        let namespace = need.namespace.clone().filter(|_| !everywhere);
+        let namespaces = match &need.namespace {
+            _ if named.is_empty() || !need.namespaced => vec!["*".to_owned()],
+            Some(namespace) => vec![namespace.clone()],
+            None => named.iter().cloned().collect(),
+        };
         let rule = RuleSpec {
             api_groups: vec![need.group.clone()],
             resources: vec![need.resource.clone()],
             verbs: vec![need.verb.as_str().to_owned()],
-            namespaces: vec![namespace.unwrap_or_else(|| "*".to_owned())],
+            namespaces,
             resource_names: Vec::new(),
             clusters: None,
         };
@@ -179,6 +198,7 @@ mod tests {
             group: String::new(),
             resource: resource.to_owned(),
             namespace: namespace.map(str::to_owned),
+            namespaced: resource != "nodes",
             verb,
         }
     }
@@ -194,19 +214,25 @@ mod tests {
             need("secrets", Verb::Get, Some("a"), Some("beta")),
         ]);
         assert_eq!(
-            rules(&needs, true),
+            rules(&needs, &BTreeSet::new()),
             [
                 r#"{apiGroups: [""], resources: [configmaps, services], verbs: [list, patch], namespaces: ["*"]}"#,
                 r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {local: true}}"#,
                 r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: ["beta"]}}"#,
             ]
         );
-        let narrow = rules(&needs, false);
-        assert!(
-            narrow
-                .iter()
-                .any(|rule| rule.contains("verbs: [patch], namespaces: [b]")),
-            "{narrow:?}"
+        let needs = BTreeSet::from([
+            need("services", Verb::Patch, Some("a"), None),
+            need("services", Verb::List, None, None),
+            need("nodes", Verb::List, None, None),
+        ]);
+        assert_eq!(
+            rules(&needs, &BTreeSet::from(["a".to_owned(), "b".to_owned()])),
+            [
+                r#"{apiGroups: [""], resources: [nodes], verbs: [list], namespaces: ["*"]}"#,
+                r#"{apiGroups: [""], resources: [services], verbs: [list, patch], namespaces: [a]}"#,
+                r#"{apiGroups: [""], resources: [services], verbs: [list], namespaces: [b]}"#,
+            ]
         );
     }
 }

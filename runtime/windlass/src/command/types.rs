@@ -7,6 +7,7 @@ use crate::dev::seed::objects;
 use crate::types::{Language, MARK, Types, write, write_published};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,6 +23,16 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
     };
     let mut all = of_definitions(&args, language)?;
     all.extend(of_cluster(&args, language).await?);
+    let mut files = BTreeMap::new();
+    for types in &all {
+        if let Some(other) = files.insert(&types.file, &types.kind) {
+            bail!(
+                "{other} and {} would both be in {}: write one into another folder with --into",
+                types.kind,
+                types.file
+            );
+        }
+    }
     let mut written = Vec::new();
     for types in all {
         let folder = match language {

@@ -57,12 +57,19 @@ pub(crate) struct ClusterReport {
     pub(crate) objects: u64,
 }
 
-/// When a wait ends though the manager is not idle.
+/// How long a wait lasts if the manager does not become idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) timeout: Duration,
-    /// Once every key that is left has failed so often in a row, and nothing else is left to do; none: not before the timeout.
+    /// Until only keys are left that have failed so often in a row; none: until the timeout.
     pub(crate) failures: Option<u32>,
+}
+
+impl Patience {
+    fn is_over(self, waited: Duration, least_failures: Option<u32>) -> bool {
+        let hopeless = self.failures.zip(least_failures);
+        waited >= self.timeout || hopeless.is_some_and(|(most, least)| least >= most)
+    }
 }
 
 /// Waits until the manager is idle and all in-memory clusters are engaged, or until patience ends.
@@ -77,8 +84,8 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
         } else {
             0
         };
-        let is_over = start.elapsed() >= patience.timeout;
-        if steady >= STEADY || is_over || snapshot.is_hopeless(patience.failures) {
+        let is_over = patience.is_over(start.elapsed(), snapshot.least_failures);
+        if steady >= STEADY || is_over {
             return report(app, simulated, start.elapsed(), snapshot);
         }
         sleep(INTERVAL).await;
@@ -90,21 +97,10 @@ struct Snapshot {
     /// Why the manager is not idle, for people.
     busy: Vec<String>,
     failing: Vec<KeyView>,
-    /// Whether nothing but keys in backoff is left to do.
-    only_backoff: bool,
+    /// The fewest failures in a row of a key, if nothing else is left to do.
+    least_failures: Option<u32>,
     /// Kinds that are watched nowhere.
     unwatched: Vec<String>,
-}
-
-impl Snapshot {
-    /// Whether nothing is left but keys that have failed so often in a row.
-    fn is_hopeless(&self, failures: Option<u32>) -> bool {
-        let Some(most) = failures.filter(|_| self.only_backoff && !self.failing.is_empty()) else {
-            return false;
-        };
-        let mut retried = self.failing.iter().filter(|key| key.state == "backoff");
-        retried.all(|key| key.attempts >= u64::from(most))
-    }
 }
 
 async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
@@ -133,7 +129,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     let loading = app.statuses.all().into_iter();
     let loading = loading.filter(|(_, entry)| entry.loading);
     busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
-    let only_backoff = idle.only_backoff && busy.is_empty();
+    let least_failures = idle.least_failures.filter(|_| busy.is_empty());
     busy.extend(idle.busy);
     if !idle.idle && busy.is_empty() {
         busy.push("the manager is busy".to_owned());
@@ -147,7 +143,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     Snapshot {
         busy,
         failing,
-        only_backoff,
+        least_failures,
         unwatched: idle.unwatched,
     }
 }
@@ -255,5 +251,27 @@ impl Report {
         if !self.failing.is_empty() {
             anstream::println!("\n{}", keys(&self.failing, false));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends_with_the_time_or_once_every_key_has_failed_too_often() {
+        let patience = Patience {
+            timeout: Duration::from_secs(60),
+            failures: Some(10),
+        };
+        let soon = Duration::from_secs(1);
+        assert!(!patience.is_over(soon, None) && !patience.is_over(soon, Some(9)));
+        assert!(patience.is_over(soon, Some(10)));
+        assert!(patience.is_over(Duration::from_secs(60), None));
+        let endless = Patience {
+            failures: None,
+            ..patience
+        };
+        assert!(!endless.is_over(soon, Some(1000)));
     }
 }

@@ -121,8 +121,8 @@ impl<'a> Reader<'a> {
         name
     }
 
-    /// Whether the API server sets a default, for kinds of definitions. Objects of built-in kinds are rather written than read, and what a server
-    /// adds need not be in them; they have a default of nothing, too, for each field that Go writes without a pointer.
+    /// Whether the API server sets a default. Guests mostly write objects of built-in kinds, which need not have what a server adds. Their schemas
+    /// also give an empty default to each field that Go writes without a pointer.
     fn has_default(&self, schema: &Json) -> bool {
         self.published.is_none() && !schema["default"].is_null()
     }

@@ -88,10 +88,12 @@ impl Client {
         } else {
             options.limit.min(MAX_PAGE)
         };
-        let whole = self.namespaces(&target.resource, Verb::List, None);
-        let by_name = namespaces
-            .iter()
-            .any(|namespace| !whole.contains(namespace.as_deref()));
+        // Without a name, what is listed is granted as a whole.
+        let by_name = name.is_some() && {
+            let whole = self.namespaces(&target.resource, Verb::List, None);
+            let mut namespaces = namespaces.iter();
+            namespaces.any(|namespace| !whole.contains(namespace.as_deref()))
+        };
         let part = self.part();
         let namespaces: Result<Vec<_>, _> = namespaces
             .into_iter()

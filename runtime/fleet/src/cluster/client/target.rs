@@ -31,7 +31,16 @@ impl Client {
             let plural = format!("{}s", kind.kind.to_lowercase());
             let labels = self.cluster.labels();
             let facts = self.facts(&labels);
-            let access = access(facts, &kind.group, &plural, None, Verb::Get, None, None);
+            let access = Access {
+                cluster: facts,
+                group: &kind.group,
+                resource: &plural,
+                subresource: None,
+                verb: Verb::Get,
+                namespaced: true,
+                namespace: None,
+                name: None,
+            };
             return match grant.check(&access) {
                 Err(missing) => Err(self.denied(&missing)),
                 Ok(()) => Err(ApiError::host(
@@ -109,8 +118,7 @@ impl Client {
         let labels = self.cluster.labels();
         let access = access(
             self.facts(&labels),
-            &resource.kind.group,
-            &resource.plural,
+            resource,
             subresource,
             verb,
             namespace,
@@ -160,8 +168,7 @@ impl Client {
         self.grant()
             .check(&access(
                 self.facts(&labels),
-                &resource.kind.group,
-                &resource.plural,
+                resource,
                 None,
                 verb,
                 namespace,
@@ -186,8 +193,7 @@ impl Client {
 
 fn access<'a>(
     cluster: ClusterFacts<'a>,
-    group: &'a str,
-    resource: &'a str,
+    resource: &'a Resource,
     subresource: Option<&'a str>,
     verb: Verb,
     namespace: Option<&'a str>,
@@ -195,10 +201,11 @@ fn access<'a>(
 ) -> Access<'a> {
     Access {
         cluster,
-        group,
-        resource,
+        group: &resource.kind.group,
+        resource: &resource.plural,
         subresource,
         verb,
+        namespaced: resource.namespaced,
         namespace,
         name,
     }

@@ -186,6 +186,8 @@ impl Client {
                 Namespaces::Only(names) => names.into_iter().map(Some).collect(),
                 // The API has no call for all namespaces at once.
                 Namespaces::All => self.every_namespace().await?,
+                // The check notes each of them.
+                Namespaces::None if self.grant().is_noting() => self.every_namespace().await?,
                 Namespaces::None => vec![None],
             },
         };

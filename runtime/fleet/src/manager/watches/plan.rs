@@ -3,7 +3,7 @@
 use crate::cache::store::Store;
 use crate::cluster::{Cluster, TooManyStores};
 use crate::controller::Controller;
-use crate::grant::{Grant, Namespaces, Verb};
+use crate::grant::{Access, Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::pairs::Pairs;
 use crate::source::{Enqueue, Watch};
@@ -58,8 +58,16 @@ impl WatchPlan {
         let fields = self.watch.field_selector.as_ref();
         let name = fields.and_then(|fields| fields.exact("metadata.name"));
         let granted = |verb| {
-            let (group, plural) = (&resource.kind.group, &resource.plural);
-            self.grant.namespaces(&facts, group, plural, verb, name)
+            self.grant.watched_namespaces(&Access {
+                cluster: facts,
+                group: &resource.kind.group,
+                resource: &resource.plural,
+                subresource: None,
+                verb,
+                namespaced: resource.namespaced,
+                namespace: None,
+                name,
+            })
         };
         let denied = || NoStore::Denied(resource.plural.clone());
         match (granted(Verb::List), granted(Verb::Watch)) {

@@ -2,6 +2,7 @@
 
 use crate::config::document::{Node, Position, Step, Value, split};
 use anyhow::{Result, bail};
+use serde_json::Value as Json;
 use std::sync::Arc;
 
 /// The text with further rules in a Reconciler's `spec.rules`, before those that are there.
@@ -9,6 +10,53 @@ use std::sync::Arc;
 /// # Errors
 /// When the document is not there, or is written in a way that this does not change.
 pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
+    let new = inserted(text, reconciler, rules)?;
+    if is_as_meant(text, &new, reconciler, rules) {
+        return Ok(new);
+    }
+    Err(refused("the document", reconciler, rules))
+}
+
+/// Whether the new text has the rules before those of the old one, and is the same otherwise.
+fn is_as_meant(old: &str, new: &str, reconciler: &str, rules: &[String]) -> bool {
+    let (Some(mut old), Some(new)) = (values(old), values(new)) else {
+        return false;
+    };
+    let whole = rules.iter().map(|rule| format!("- {rule}\n"));
+    let Some(mut added) = values(&whole.collect::<String>()) else {
+        return false;
+    };
+    let of_name =
+        |one: &&mut Json| one["kind"] == "Reconciler" && one["metadata"]["name"] == reconciler;
+    if let (Some(document), Some(Json::Array(mut all))) =
+        (old.iter_mut().find(of_name), added.pop())
+    {
+        let before = document["spec"]["rules"].as_array().cloned();
+        all.extend(before.unwrap_or_default());
+        document["spec"]["rules"] = Json::Array(all);
+    }
+    old == new
+}
+
+/// The documents as values; none if one is no YAML.
+fn values(text: &str) -> Option<Vec<Json>> {
+    let file: Arc<str> = "".into();
+    let documents = split(text);
+    let values = documents
+        .iter()
+        .map(|part| part.parse(&file).ok()?.decode().ok());
+    values.collect()
+}
+
+fn refused(what: &str, reconciler: &str, rules: &[String]) -> anyhow::Error {
+    let rules: Vec<String> = rules.iter().map(|rule| format!("\n    - {rule}")).collect();
+    anyhow::anyhow!(
+        "{what} of Reconciler {reconciler} is written in brackets: write spec.rules with a line for each rule, or add these yourself:{}",
+        rules.concat()
+    )
+}
+
+fn inserted(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
     let file: Arc<str> = "".into();
     let documents = split(text);
     let mut nodes = documents.iter().filter_map(|part| part.parse(&file).ok());
@@ -30,13 +78,6 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Resu
         let line = lines.get(at.line as usize - 1).map_or("", String::as_str);
         line.trim_start().starts_with(begins)
     };
-    let refused = |what: &str| {
-        let rules: Vec<String> = rules.iter().map(|rule| format!("\n    - {rule}")).collect();
-        anyhow::anyhow!(
-            "{what} of Reconciler {reconciler} is in brackets: write it with a line for each rule, or add these yourself:{}",
-            rules.concat()
-        )
-    };
     // The line before which they go, and what stands before each.
     let (at, new) = match spec.get("rules") {
         Some(Node {
@@ -44,18 +85,18 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Resu
             value: Value::List(items),
         }) if !items.is_empty() => {
             if !is_block(&lines, *at, "-") {
-                return Err(refused("spec.rules"));
+                return Err(refused("spec.rules", reconciler, rules));
             }
             (at.line as usize - 1, items_of(rules, &indent(&lines, *at)))
         }
         Some(node) => {
             let key = spec.position_at(&[] as &[Step], Some("rules"));
             if !matches!(&node.value, Value::List(_)) || !is_block(&lines, key, "rules:") {
-                return Err(refused("spec"));
+                return Err(refused("spec", reconciler, rules));
             }
             let line = key.line as usize - 1;
             let margin = indent(&lines, key);
-            lines[line] = format!("{margin}rules:\n");
+            lines[line] = lines[line].replacen(" []", "", 1);
             (line + 1, items_of(rules, &format!("{margin}  ")))
         }
         None => {
@@ -64,7 +105,7 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Resu
                 _ => None,
             };
             let Some((key, _)) = first.filter(|(at, name)| is_block(&lines, *at, name)) else {
-                return Err(refused("spec"));
+                return Err(refused("spec", reconciler, rules));
             };
             let margin = indent(&lines, key);
             let rules = items_of(rules, &format!("{margin}  "));
@@ -97,12 +138,11 @@ mod tests {
         let there = "  guest: {path: .}\n  rules:\n  # the first\n  - apiGroups: [x]\n    verbs: [get]\n  tenant: b\n";
         let new = there.replace("  - apiGroups", "  - {one: 1}\n  - {two: 2}\n  - apiGroups");
         assert_eq!(with(there)?, new);
-        for empty in ["  rules: []\n", "  rules: [] # none yet\n"] {
-            let new = "  guest: {path: .}\n  rules:\n    - {one: 1}\n    - {two: 2}\n  tenant: b\n";
-            assert_eq!(
-                with(&format!("  guest: {{path: .}}\n{empty}  tenant: b\n"))?,
-                new
-            );
+        for rest in ["", " # none yet"] {
+            let old = format!("  guest: {{path: .}}\n  rules: []{rest}\n  tenant: b\n");
+            let new = old.replace("rules: []", "rules:");
+            let new = new.replace("  tenant", "    - {one: 1}\n    - {two: 2}\n  tenant");
+            assert_eq!(with(&old)?, new);
         }
         let new = "  rules:\n    - {one: 1}\n    - {two: 2}\n  guest: {path: .}\n";
         assert_eq!(with("  guest: {path: .}\n")?, new);
@@ -111,10 +151,15 @@ mod tests {
 
     #[test]
     fn what_is_in_brackets_is_left_to_its_author() {
-        for spec in ["  rules: [{apiGroups: [x]}]\n", "  {guest: {path: .}}\n"] {
+        for spec in [
+            "  rules: [{apiGroups: [x]}]\n",
+            "  rules:\n    []\n",
+            "  {guest: {path: .}}\n",
+            "  {\n  guest: {path: .}\n  }\n",
+        ] {
             let error = with(spec).unwrap_err().to_string();
             assert!(
-                error.contains("is in brackets") && error.contains("- {two: 2}"),
+                error.contains("in brackets") && error.contains("- {two: 2}"),
                 "{error}"
             );
         }

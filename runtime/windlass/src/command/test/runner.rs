@@ -20,7 +20,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
 
-/// After so many failures in a row, within some seconds, a further attempt is as little use: in memory nobody else is at work.
+/// After so many failures in a row, within some seconds, a further attempt is no use either: in memory nobody else changes anything.
 const MOST_FAILURES: u32 = 10;
 
 /// The result of one case.
