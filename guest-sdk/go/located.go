@@ -14,12 +14,13 @@ const mostFrames = 8
 // located is where a panic was, in the author's files: ", at helper main.go:64, greeter.Reconcile main.go:41".
 func located() string {
 	var callers [64]uintptr
+	main := mainModule()
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
 	var own []string
 	for more := true; more && len(own) < mostFrames; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
-		if isOwn(frame) {
+		if isOwn(frame, main) {
 			own = append(own, fmt.Sprintf("%s %s:%d", function(frame.Function), file(frame.File), frame.Line))
 		}
 	}
@@ -29,11 +30,26 @@ func located() string {
 	return ", at " + strings.Join(own, ", ")
 }
 
-// isOwn says whether a frame is neither of Go's runtime nor of this SDK.
-func isOwn(frame runtime.Frame) bool {
-	name := frame.Function
-	isSDK := strings.HasPrefix(name, "windlass.dev/windlass") && !strings.HasSuffix(frame.File, "_test.go")
-	return name != "" && !isSDK && !strings.HasPrefix(name, "runtime.") && !strings.HasPrefix(name, "runtime/")
+// isOwn says whether a frame is neither of Go's standard library nor of this SDK. The path of the main module is empty if it is
+// not known.
+func isOwn(frame runtime.Frame, main string) bool {
+	of := packageOf(frame.Function)
+	first, _, _ := strings.Cut(of, "/")
+	switch {
+	case of == "windlass.dev/windlass" || strings.HasPrefix(of, "windlass.dev/windlass/"):
+		return strings.HasSuffix(frame.File, "_test.go")
+	case of == "main" || strings.Contains(first, "."):
+		return true
+	}
+	// A module's path need not have a dot, as those of the standard library.
+	return of != "" && main != "" && (of == main || strings.HasPrefix(of, main+"/"))
+}
+
+// packageOf is the package of a function: example.com/guest for example.com/guest.greeter.Reconcile.
+func packageOf(name string) string {
+	start := strings.LastIndex(name, "/") + 1
+	last, _, _ := strings.Cut(name[start:], ".")
+	return name[:start] + strings.ReplaceAll(last, "%2e", ".") // a dot of the last element is escaped
 }
 
 // function is a function without its package: greeter.Reconcile for example.com/guest.greeter.Reconcile.
@@ -44,10 +60,18 @@ func function(name string) string {
 
 // file is a path within the guest's module, and otherwise a file's name.
 func file(path string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if within, ok := strings.CutPrefix(path, info.Main.Path+"/"); ok {
+	if main := mainModule(); main != "" {
+		if within, ok := strings.CutPrefix(path, main+"/"); ok {
 			return within
 		}
 	}
 	return filepath.Base(path)
+}
+
+// mainModule is the path of the guest's module; empty if the build does not tell it.
+func mainModule() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Path
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,36 @@ func TestAPanicIsAnErrorThatTellsWhereItWas(t *testing.T) {
 	}
 	if _, err := reconcile(Request{}, nil); err == nil || !regexp.MustCompile(told("in reconcile", "func2")).MatchString(err.Error()) || IsTerminal(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPanicTellsTheFramesOfTheAuthor(t *testing.T) {
+	for _, each := range []struct {
+		function, file, main string
+		own                  bool
+	}{
+		{"main.greeter.Reconcile", "main.go", "p-go", true},
+		{"main.main", "main.go", "", true},
+		{"p-go.greeter.Reconcile", "main.go", "p-go", true},
+		{"p-go/inner.(*greeter).Reconcile.func1", "inner.go", "p-go", true},
+		{"p-gopher.Dig", "dig.go", "p-go", false},
+		{"example.com/guest.greeter.Reconcile", "main.go", "p-go", true},
+		{"example%2ecom.Reconcile", "main.go", "example.com", true},
+		{"windlass.dev/windlassing.Help", "help.go", "p-go", true},
+		{"windlass.dev/windlass.reconcile", "reconciler.go", "p-go", false},
+		{"windlass.dev/windlass.TestX", "reconciler_test.go", "windlass.dev/windlass", true},
+		{"windlass.dev/windlass/mapper.Register", "mapper.go", "p-go", false},
+		{"runtime.gopanic", "panic.go", "p-go", false},
+		{"runtime/debug.Stack", "stack.go", "p-go", false},
+		{"strings.Repeat", "strings.go", "p-go", false},
+		{"encoding/json.(*decodeState).unmarshal", "decode.go", "p-go", false},
+		{"slices.SortFunc[...]", "sort.go", "p-go", false},
+		{"vendor/golang.org/x/net/idna.ToASCII", "idna.go", "", false},
+		{"", "", "", false},
+	} {
+		if own := isOwn(runtime.Frame{Function: each.function, File: each.file}, each.main); own != each.own {
+			t.Errorf("%s: got %v", each.function, own)
+		}
 	}
 }
 

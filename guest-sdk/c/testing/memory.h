@@ -65,7 +65,9 @@ bool memory_same_desired(const json *one, const json *other);
 
 /* ---- Selectors, as kubectl writes them; NULL selects all ---- */
 
-/* The labels may be NULL. */
+/* Refuses wrong selectors: where nothing is compared, no other function sees them. */
+windlass_error *memory_check_selectors(const char *labels, const char *fields);
+/* The labels may be NULL, and so may the object below. */
 windlass_error *memory_labels_match(const char *selector, const json *labels, bool *match);
 /* Only metadata.name and metadata.namespace can be selected by. */
 windlass_error *memory_fields_match(const char *selector, const json *object, bool *match);

@@ -36,24 +36,21 @@ static json *projected(const json *object, bool metadata_only) {
 /* An array of the objects that namespace, labels and fields select. */
 static windlass_error *selected(const memory_store *store, windlass_kind kind, const windlass_list_options *by, json **found) {
     *found = json_array();
-    for (const memory_entry *each = store->first; each != NULL; each = each->next) {
+    windlass_error *error = memory_check_selectors(by->labels, by->fields);
+    for (const memory_entry *each = store->first; error == NULL && each != NULL; each = each->next) {
         bool match = strcmp(each->group, kind.group) == 0 && strcmp(each->kind, kind.kind) == 0;
         match = match && (by->ns == NULL || strcmp(each->ns, by->ns) == 0);
-        windlass_error *error = NULL;
         if (match) {
             error = memory_labels_match(by->labels, json_at(each->object, "/metadata/labels"), &match);
         }
         if (error == NULL && match) {
             error = memory_fields_match(by->fields, each->object, &match);
         }
-        if (error != NULL) {
-            return error;
-        }
-        if (match) {
+        if (error == NULL && match) {
             json_append(*found, json_copy(each->object));
         }
     }
-    return NULL;
+    return error;
 }
 
 static windlass_error *list(const memory_store *store, const windlass_operation *operation, windlass_page *page) {

@@ -103,17 +103,25 @@ static windlass_error *field_matches(const char *requirement, const json *object
     return NULL;
 }
 
-/* Whether every requirement of a selector matches. */
+/* Whether every requirement of a selector matches. A wrong one after one that does not match is refused too. */
 static windlass_error *all_match(const char *selector, windlass_error *(*matches)(const char *, const json *, bool *),
                                  const json *value, bool *match) {
     *match = true;
-    for (const char *requirement; *match && (requirement = next_requirement(&selector)) != NULL;) {
-        windlass_error *error = matches(requirement, value, match);
+    for (const char *requirement; (requirement = next_requirement(&selector)) != NULL;) {
+        bool each;
+        windlass_error *error = matches(requirement, value, &each);
         if (error != NULL) {
             return error;
         }
+        *match = *match && each;
     }
     return NULL;
+}
+
+windlass_error *memory_check_selectors(const char *labels, const char *fields) {
+    bool match;
+    windlass_error *error = memory_labels_match(labels, NULL, &match);
+    return error != NULL ? error : memory_fields_match(fields, NULL, &match);
 }
 
 windlass_error *memory_labels_match(const char *selector, const json *labels, bool *match) {

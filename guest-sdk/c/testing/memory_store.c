@@ -151,10 +151,6 @@ static json *save(memory_store *store, windlass_kind kind, json *object) {
         long long generation = json_integer(json_get(before, "generation"), 1);
         generation += memory_same_desired(entry->object, object) ? 0 : 1;
         json_set(metadata, "generation", json_number(generation));
-        /* What is being deleted stays so, whatever is written. */
-        if (is_set(json_get(before, "deletionTimestamp"))) {
-            keep_field(metadata, before, "deletionTimestamp");
-        }
         if (json_same(entry->object, object)) {
             return object;
         }
@@ -176,6 +172,15 @@ static json *save(memory_store *store, windlass_kind kind, json *object) {
     return json_copy(object);
 }
 
+/* Only a server sets the time of a deletion: it stays as it is stored, if anything is. */
+static void keep_deletion(json *object, const json *stored) {
+    json *metadata = json_get(object, "metadata");
+    json_remove(metadata, "deletionTimestamp");
+    if (is_set(json_at(stored, "/metadata/deletionTimestamp"))) {
+        keep_field(metadata, json_get(stored, "metadata"), "deletionTimestamp");
+    }
+}
+
 void memory_put(memory_store *store, const json *object) {
     const json *stored = memory_find(store, windlass_kind_of(object), windlass_key_of(object));
     json *next = stored == NULL ? json_object() : json_copy(stored);
@@ -183,12 +188,16 @@ void memory_put(memory_store *store, const json *object) {
         json_set(next, value->name, json_copy(value));
     }
     json_set(next, "metadata", memory_merged(json_get(stored, "metadata"), json_get(object, "metadata")));
+    if (stored != NULL) {
+        keep_deletion(next, stored);
+    }
     save(store, windlass_kind_of(next), next);
 }
 
 /* ---- The writes of a guest ---- */
 
 static windlass_error *written(memory_store *store, windlass_kind kind, bool dry_run, json *object, json **stored) {
+    keep_deletion(object, memory_find(store, kind, windlass_key_of(object)));
     *stored = dry_run ? object : save(store, kind, object);
     return NULL;
 }
@@ -196,6 +205,12 @@ static windlass_error *written(memory_store *store, windlass_kind kind, bool dry
 static windlass_error *check_name(const json *object) {
     const char *name = json_text_at(object, "/metadata/name");
     return name == NULL || name[0] == '\0' ? memory_invalid("metadata.name is required") : NULL;
+}
+
+/* The version that a write names; NULL if it names none, or an empty one. */
+static const json *version_of(const json *object) {
+    const json *version = json_at(object, "/metadata/resourceVersion");
+    return is_set(version) && !sdk_same_text(json_text(version), "") ? version : NULL;
 }
 
 windlass_error *memory_create(memory_store *store, windlass_kind kind, const json *object, bool dry_run, json **stored) {
@@ -207,7 +222,7 @@ windlass_error *memory_create(memory_store *store, windlass_kind kind, const jso
     if (memory_find(store, kind, key) != NULL) {
         return windlass_error_new(WINDLASS_ALREADY_EXISTS, 409, windlass_format("%s already exists", shown(kind, key)));
     }
-    if (is_set(json_at(object, "/metadata/resourceVersion"))) {
+    if (version_of(object) != NULL) {
         return memory_invalid("metadata.resourceVersion must not be set on objects to be created");
     }
     json *made = json_copy(object);
@@ -226,11 +241,16 @@ windlass_error *memory_update(memory_store *store, windlass_kind kind, const jso
     if (there == NULL) {
         return not_found(kind, key);
     }
-    const json *version = json_at(object, "/metadata/resourceVersion");
-    if (is_set(version) && !json_same(version, json_at(there, "/metadata/resourceVersion"))) {
+    const json *version = version_of(object);
+    if (version != NULL && !json_same(version, json_at(there, "/metadata/resourceVersion"))) {
         return conflict(windlass_format("%s has changed: read it again", shown(kind, key)));
     }
-    return written(store, kind, options->dry_run, memory_combined(there, object, options->subresource != NULL), stored);
+    bool status = options->subresource != NULL;
+    json *next = memory_combined(there, object, status);
+    if (status && !is_set(json_get(object, "status"))) {
+        json_remove(next, "status"); /* it is replaced whole */
+    }
+    return written(store, kind, options->dry_run, next, stored);
 }
 
 windlass_error *memory_patch(memory_store *store, windlass_kind kind, windlass_key key, const json *patch,

@@ -86,18 +86,16 @@ static windlass_error *clusters(test_host *host, const char *labels, windlass_cl
     }
     *infos = windlass_alloc((most + 1) * sizeof **infos);
     *count = 0;
-    for (windlass_memory_cluster *each = first; each != NULL; each = each->next) {
+    windlass_error *error = memory_check_selectors(labels, NULL);
+    for (windlass_memory_cluster *each = first; error == NULL && each != NULL; each = each->next) {
         bool match;
-        windlass_error *error = memory_labels_match(labels, each->labels, &match);
-        if (error != NULL) {
-            return error;
-        }
-        if (match) {
+        error = memory_labels_match(labels, each->labels, &match);
+        if (error == NULL && match) {
             (*infos)[(*count)++] =
                 (windlass_cluster_info){each->client.name, json_copy(each->labels), json_copy(each->properties), true};
         }
     }
-    return NULL;
+    return error;
 }
 
 /* ---- The test's own functions ---- */

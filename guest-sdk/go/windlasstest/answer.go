@@ -128,6 +128,14 @@ func (s *store) deleteCollection(kind windlass.GroupVersionKind, selection windl
 
 // selected are the selected objects of a kind, by namespace and name.
 func (s *store) selected(kind windlass.GroupVersionKind, selection windlass.Selection) ([]identity, error) {
+	labelsMatch, err := parseLabels(selection.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	fieldsMatch, err := parseFields(selection.FieldSelector)
+	if err != nil {
+		return nil, err
+	}
 	var selected []identity
 	for _, each := range s.sorted() {
 		object := s.objects[each]
@@ -137,18 +145,7 @@ func (s *store) selected(kind windlass.GroupVersionKind, selection windlass.Sele
 		if selection.Namespace != "" && selection.Namespace != each.namespace {
 			continue
 		}
-		labels, err := labelsMatch(selection.LabelSelector, labelsOf(object))
-		if err != nil {
-			return nil, err
-		}
-		if !labels {
-			continue
-		}
-		fields, err := fieldsMatch(selection.FieldSelector, object)
-		if err != nil {
-			return nil, err
-		}
-		if fields {
+		if labelsMatch(labelsOf(object)) && fieldsMatch(object) {
 			selected = append(selected, each)
 		}
 	}

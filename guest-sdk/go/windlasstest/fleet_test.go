@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,10 @@ func TestAClusterThatTheFleetDoesNotHaveIsDenied(t *testing.T) {
 	if _, err := windlass.Local(); !windlass.IsDenied(err) {
 		t.Errorf("got %v", err)
 	}
+	message := `this fleet has no cluster "gamma": the test names it with Fleet.Cluster`
+	if _, err := windlass.Open("gamma"); !windlass.IsDenied(err) || !strings.HasSuffix(err.Error(), message) {
+		t.Errorf("got %v", err)
+	}
 	if _, err := windlass.Clusters("a like (b)"); !windlass.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
@@ -140,6 +145,32 @@ func TestAClusterThatTheFleetDoesNotHaveIsDenied(t *testing.T) {
 	objects, failed := replies[2].Objects()
 	if !windlass.IsDenied(replies[0].Err) || err != nil || object.Key() != key || failed != nil || len(objects) != 1 || replies[3].Err != nil {
 		t.Errorf("got %+v", replies)
+	}
+}
+
+func TestAWrongSelectorOfClustersIsRefusedEvenIfThereAreNone(t *testing.T) {
+	NewFleet(t)
+	if _, err := windlass.Clusters("a like (b)"); !windlass.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The race detector sees a read without the lock.
+func TestConfigAndTimeCanChangeWhileAGuestReadsThem(t *testing.T) {
+	fleet := NewFleet(t)
+	if now := windlass.Now(); !now.Equal(time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC)) {
+		t.Errorf("got %v", now)
+	}
+	read := make(chan error)
+	go func() {
+		var config struct{ Region string }
+		windlass.Now()
+		read <- windlass.Config(&config)
+	}()
+	fleet.Config(map[string]any{"region": "eu"})
+	fleet.Now(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
+	if err := <-read; err != nil {
+		t.Error(err)
 	}
 }
 

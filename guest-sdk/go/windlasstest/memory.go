@@ -14,7 +14,7 @@ import (
 // Fleet is the host of a test: clusters in memory, config, clock and log.
 type Fleet struct {
 	t testing.TB
-	// lock lets the goroutines of a guest call the clusters, as the host does.
+	// lock lets the goroutines of a guest call the fleet and its clusters, as the host does.
 	lock     sync.Mutex
 	config   string
 	now      time.Time
@@ -27,7 +27,7 @@ type Fleet struct {
 func NewFleet(t testing.TB) *Fleet {
 	t.Helper()
 	f := &Fleet{
-		t: t, config: "{}", now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), clusters: map[string]*MemoryCluster{},
+		t: t, config: "{}", now: time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC), clusters: map[string]*MemoryCluster{},
 	}
 	become(t, memoryHost{f})
 	return f
@@ -36,11 +36,18 @@ func NewFleet(t testing.TB) *Fleet {
 // Config sets the configuration that [windlass.Config] reads.
 func (f *Fleet) Config(config any) {
 	f.t.Helper()
-	f.config = encode(f.t, config)
+	text := encode(f.t, config)
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.config = text
 }
 
-// Now sets the time that [windlass.Now] returns; the default is 2026-01-01T00:00:00Z.
-func (f *Fleet) Now(now time.Time) { f.now = now }
+// Now sets the time that [windlass.Now] returns; the default is 2026-01-31T09:30:00Z.
+func (f *Fleet) Now(now time.Time) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.now = now
+}
 
 // Cluster is a cluster of the fleet, created empty by the first call; "" is the local one. [windlass.Open] opens only clusters
 // that were created, and [windlass.Clusters] returns them.

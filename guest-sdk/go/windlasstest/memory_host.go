@@ -15,9 +15,17 @@ import (
 // memoryHost implements the host of package windlass with a fleet.
 type memoryHost struct{ *Fleet }
 
-func (h memoryHost) Config() string { return h.config }
+func (h memoryHost) Config() string {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return h.config
+}
 
-func (h memoryHost) Now() string { return h.now.UTC().Format(time.RFC3339Nano) }
+func (h memoryHost) Now() string {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return h.now.UTC().Format(time.RFC3339Nano)
+}
 
 func (h memoryHost) Log(level slog.Level, message string, fields []windlass.LogField) {
 	h.lock.Lock()
@@ -28,14 +36,14 @@ func (h memoryHost) Log(level slog.Level, message string, fields []windlass.LogF
 func (h memoryHost) Clusters(labelSelector string) ([]windlass.ClusterInfo, error) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
+	selects, err := parseLabels(labelSelector)
+	if err != nil {
+		return nil, err
+	}
 	infos := []windlass.ClusterInfo{}
 	for _, name := range slices.Sorted(maps.Keys(h.clusters)) {
 		labels := maps.Clone(h.clusters[name].labels)
-		selected, err := labelsMatch(labelSelector, labels)
-		if err != nil {
-			return nil, err
-		}
-		if selected {
+		if selects(labels) {
 			infos = append(infos, windlass.ClusterInfo{
 				Name: name, Labels: labels, Properties: map[string]string{}, Ready: true,
 			})
@@ -49,7 +57,8 @@ func (h memoryHost) Open(name string) (windlass.Backend, error) {
 	defer h.lock.Unlock()
 	cluster, ok := h.clusters[name]
 	if !ok {
-		return nil, Error(windlass.CodeDenied, fmt.Sprintf("no rule opens the cluster %q", name))
+		message := fmt.Sprintf("this fleet has no cluster %q: the test names it with Fleet.Cluster", name)
+		return nil, Error(windlass.CodeDenied, message)
 	}
 	return memoryBackend{cluster}, nil
 }

@@ -10,38 +10,49 @@ import (
 	"windlass.dev/windlass"
 )
 
-// labelsMatch reports whether labels match a selector in the syntax of kubectl's -l: a=b, a!=b, a in (b,c), a notin (b), a, !a.
-func labelsMatch(selector string, labels map[string]string) (bool, error) {
-	for _, requirement := range requirements(selector) {
-		if ok, err := labelMatches(requirement, labels); err != nil || !ok {
-			return false, err
-		}
-	}
-	return true, nil
+// parseLabels makes a test of labels from a selector in the syntax of kubectl's -l: a=b, a!=b, a in (b,c), a notin (b), a, !a.
+func parseLabels(selector string) (func(labels map[string]string) bool, error) {
+	return parseAll(selector, parseLabel)
 }
 
-// fieldsMatch reports whether an object matches a selector on metadata.name and metadata.namespace.
-func fieldsMatch(selector string, object windlass.Object) (bool, error) {
+// parseFields makes a test of objects from a selector on metadata.name and metadata.namespace.
+func parseFields(selector string) (func(object windlass.Object) bool, error) {
+	return parseAll(selector, parseField)
+}
+
+// parseAll makes one test from all requirements of a selector.
+func parseAll[T any](selector string, parse func(requirement string) (func(T) bool, error)) (func(T) bool, error) {
+	var tests []func(T) bool
 	for _, requirement := range requirements(selector) {
-		path, wanted, differs := strings.Cut(requirement, "!=")
-		if !differs {
-			var equals bool
-			if path, wanted, equals = strings.Cut(requirement, "="); !equals {
-				return false, invalid("%q is not a field selector", requirement)
-			}
-			wanted = strings.TrimLeft(wanted, "=")
+		test, err := parse(requirement)
+		if err != nil {
+			return nil, err
 		}
-		path = strings.TrimSpace(path)
-		if path != "metadata.name" && path != "metadata.namespace" {
-			return false, invalid("a cluster in memory does not select by the field %q", path)
+		tests = append(tests, test)
+	}
+	return func(value T) bool {
+		return !slices.ContainsFunc(tests, func(test func(T) bool) bool { return !test(value) })
+	}, nil
+}
+
+func parseField(requirement string) (func(windlass.Object) bool, error) {
+	path, wanted, differs := strings.Cut(requirement, "!=")
+	if !differs {
+		var equals bool
+		if path, wanted, equals = strings.Cut(requirement, "="); !equals {
+			return nil, invalid("%q is not a field selector", requirement)
 		}
+		wanted = strings.TrimLeft(wanted, "=")
+	}
+	path = strings.TrimSpace(path)
+	if path != "metadata.name" && path != "metadata.namespace" {
+		return nil, invalid("a cluster in memory does not select by the field %q", path)
+	}
+	return func(object windlass.Object) bool {
 		// Not as a text: an object without a namespace does not have the namespace "".
 		found := object.At(strings.Split(path, ".")...)
-		if (found == any(strings.TrimSpace(wanted))) == differs {
-			return false, nil
-		}
-	}
-	return true, nil
+		return (found == any(strings.TrimSpace(wanted))) != differs
+	}, nil
 }
 
 // labelsOf are the labels of an object.
@@ -79,18 +90,21 @@ func requirements(selector string) []string {
 	return parts
 }
 
-func labelMatches(requirement string, labels map[string]string) (bool, error) {
-	value := func(name string) (string, bool) {
-		found, ok := labels[strings.TrimSpace(name)]
-		return found, ok
+func parseLabel(requirement string) (func(map[string]string) bool, error) {
+	label := func(name string, accepts func(value string, found bool) bool) (func(map[string]string) bool, error) {
+		name = strings.TrimSpace(name)
+		return func(labels map[string]string) bool {
+			value, found := labels[name]
+			return accepts(value, found)
+		}, nil
 	}
 	if name, wanted, ok := strings.Cut(requirement, "!="); ok {
-		found, has := value(name)
-		return !has || found != strings.TrimSpace(wanted), nil
+		wanted = strings.TrimSpace(wanted)
+		return label(name, func(value string, found bool) bool { return !found || value != wanted })
 	}
 	if name, wanted, ok := strings.Cut(requirement, "="); ok {
-		found, has := value(name)
-		return has && found == strings.TrimSpace(strings.TrimLeft(wanted, "=")), nil
+		wanted = strings.TrimSpace(strings.TrimLeft(wanted, "="))
+		return label(name, func(value string, found bool) bool { return found && value == wanted })
 	}
 	if head, list, ok := strings.Cut(requirement, "("); ok {
 		set := strings.Split(strings.TrimRight(list, ")"), ",")
@@ -99,22 +113,18 @@ func labelMatches(requirement string, labels map[string]string) (bool, error) {
 		}
 		head = strings.TrimSpace(head)
 		space := strings.LastIndexByte(head, ' ')
-		found, has := value(head[:max(space, 0)])
-		within := has && slices.Contains(set, found)
-		switch head[space+1:] {
-		case "in":
-			return within, nil
-		case "notin":
-			return !within, nil
+		operator := head[space+1:]
+		if operator != "in" && operator != "notin" {
+			return nil, invalid("%q is not a label selector", requirement)
 		}
-		return false, invalid("%q is not a label selector", requirement)
+		return label(head[:max(space, 0)], func(value string, found bool) bool {
+			return (found && slices.Contains(set, value)) == (operator == "in")
+		})
 	}
 	if name, absent := strings.CutPrefix(requirement, "!"); absent {
-		_, has := value(name)
-		return !has, nil
+		return label(name, func(_ string, found bool) bool { return !found })
 	}
-	_, has := value(requirement)
-	return has, nil
+	return label(requirement, func(_ string, found bool) bool { return found })
 }
 
 func invalid(format string, values ...any) error {

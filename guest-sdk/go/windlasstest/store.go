@@ -60,7 +60,7 @@ func (s *store) put(object windlass.Object) {
 			}
 			next[name] = value
 		}
-		object = next
+		object = deletedAs(stored, next)
 	}
 	s.save(identity, object)
 }
@@ -73,7 +73,7 @@ func (s *store) create(kind windlass.GroupVersionKind, object windlass.Object, d
 	if _, exists := s.objects[identity]; exists {
 		return nil, Error(windlass.CodeAlreadyExists, fmt.Sprintf("%v %v already exists", kind, object.Key()))
 	}
-	if object.At("metadata", "resourceVersion") != nil {
+	if versionOf(object) != nil {
 		return nil, invalid("metadata.resourceVersion must not be set on objects to be created")
 	}
 	next := withMetadata(object)
@@ -91,12 +91,16 @@ func (s *store) update(kind windlass.GroupVersionKind, object windlass.Object, s
 	if !exists {
 		return nil, notFound(kind, object.Key())
 	}
-	given := object.At("metadata", "resourceVersion")
+	given := versionOf(object)
 	if given != nil && given != any(stored.ResourceVersion()) {
 		message := fmt.Sprintf("%v %v has changed: read it again", kind, object.Key())
 		return nil, Error(windlass.CodeConflict, message)
 	}
-	return s.saveUnless(dry, identity, combined(stored, object, status)), nil
+	next := combined(stored, object, status)
+	if status && object["status"] == nil {
+		delete(next, "status") // it is replaced whole
+	}
+	return s.saveUnless(dry, identity, next), nil
 }
 
 func (s *store) patch(
@@ -175,11 +179,13 @@ func (s *store) collect(uid string) {
 	}
 }
 
+// saveUnless ends a write of a guest.
 func (s *store) saveUnless(dry bool, identity identity, object windlass.Object) windlass.Object {
+	next := deletedAs(s.objects[identity], object)
 	if dry {
-		return object
+		return next
 	}
-	return s.save(identity, object)
+	return s.save(identity, next)
 }
 
 // save stores an object with the metadata that a server sets. An unchanged object keeps its version.
@@ -190,10 +196,6 @@ func (s *store) save(identity identity, object windlass.Object) windlass.Object 
 	if exists {
 		for _, name := range []string{"uid", "creationTimestamp", "resourceVersion"} {
 			metadata[name] = stored.At("metadata", name)
-		}
-		// What is being deleted stays so, whatever is written.
-		if deleting := stored.At("metadata", "deletionTimestamp"); deleting != nil {
-			metadata["deletionTimestamp"] = deleting
 		}
 		generation := stored.Int("metadata", "generation")
 		if !reflect.DeepEqual(desired(stored), desired(next)) {
@@ -225,6 +227,26 @@ func withMetadata(object windlass.Object) windlass.Object {
 	metadata, _ := next["metadata"].(map[string]any)
 	next["metadata"] = maps.Clone(metadata)
 	return next
+}
+
+// deletedAs is an object with the time of deletion of the stored one: only a server sets it.
+func deletedAs(stored, object windlass.Object) windlass.Object {
+	next := withMetadata(object)
+	metadata := next["metadata"].(map[string]any)
+	delete(metadata, "deletionTimestamp")
+	if at := stored.At("metadata", "deletionTimestamp"); at != nil {
+		metadata["deletionTimestamp"] = at
+	}
+	return next
+}
+
+// versionOf is the version that a write names; nil if it names none, or an empty one.
+func versionOf(object windlass.Object) any {
+	version := object.At("metadata", "resourceVersion")
+	if version == any("") {
+		return nil
+	}
+	return version
 }
 
 // combined is the stored object with one part replaced.

@@ -72,7 +72,7 @@ export const requeueAfter = (delay) => ({ requeueAfterMs: milliseconds(delay) })
  * @param {unknown} error
  */
 function explain(error) {
-  const isExpected = error instanceof ApiError || error instanceof Retry || error instanceof TerminalError;
+  const isExpected = [ApiError, NotReady, Retry, TerminalError].some((type) => error instanceof type);
   const at = error instanceof Error && !isExpected ? frames(error.stack ?? '') : '';
   return check.wellFormed(`${explained(error)}${at && `, at ${at}`}`);
 }

@@ -14,7 +14,7 @@ import { OWNER } from './dependents.js';
 import { ApiError } from './errors.js';
 import { during } from './host/native.js';
 import { mapped, outcome, rawError, recorded } from './outcome.js';
-import { fieldsMatch, labelsMatch } from './selector.js';
+import { fieldSelector, labelSelector } from './selector.js';
 import { Store, invalid, keyOf } from './store.js';
 
 /** Items of a page if the call sets no limit. */
@@ -81,7 +81,8 @@ export class Fleet {
       },
       fleet: {
         clusters: (selector) => {
-          const all = [...this.#clusters.values()].filter(({ labels }) => labelsMatch(selector, labels));
+          const matches = labelSelector(selector);
+          const all = [...this.#clusters.values()].filter(({ labels }) => matches(labels));
           const infos = all.map(({ name, labels, properties }) => ({
             name,
             labels: Object.entries(labels),
@@ -91,14 +92,7 @@ export class Fleet {
           return infos.sort((a, b) => (a.name < b.name ? -1 : 1));
         },
         open: (name) => this.#named(name).handle(),
-        batch: (operations) =>
-          operations.map(([name, operation]) => {
-            try {
-              return replied(this.#named(name).handle(), operation);
-            } catch (error) {
-              return { tag: 'err', val: /** @type {any} */ (error).payload };
-            }
-          }),
+        batch: (operations) => operations.map(([name, operation]) => replied(() => this.#named(name).handle(), operation)),
       },
     };
   }
@@ -165,6 +159,7 @@ export class TestCluster {
    * @param {ApiError} error
    */
   failNext(verb, error) {
+    if (!(error instanceof ApiError)) throw new TypeError('error: expected an ApiError');
     this.#failures.push({ verb, error });
   }
 
@@ -231,7 +226,7 @@ export class TestCluster {
           const keys = this.#selected(kind, selection).map(keyOf);
           if (!dryRun) keys.forEach((key) => store.remove(kind, key));
         }),
-      batch: (operations) => operations.map((operation) => replied(handle, operation)),
+      batch: (operations) => operations.map((operation) => replied(() => handle, operation)),
       recordEvent: (event) => {
         this.events.push(recorded(this.name, event));
       },
@@ -261,11 +256,13 @@ export class TestCluster {
    * @param {import('../types/contract.js').Gvk} kind
    * @param {{ namespace?: string, labelSelector?: string, fieldSelector?: string }} selection
    */
-  #selected(kind, { namespace, labelSelector, fieldSelector }) {
+  #selected(kind, { namespace, ...selectors }) {
+    const labelsMatch = labelSelector(selectors.labelSelector);
+    const fieldsMatch = fieldSelector(selectors.fieldSelector);
     return this.#store.ofKind(kind).filter((object) => {
       const { metadata } = object;
       const isHere = namespace == null || metadata.namespace === namespace;
-      return isHere && labelsMatch(labelSelector, metadata.labels) && fieldsMatch(fieldSelector, object);
+      return isHere && labelsMatch(metadata.labels) && fieldsMatch(object);
     });
   }
 
@@ -275,8 +272,7 @@ export class TestCluster {
    */
   #page(kind, { index, continueToken, limit, projection, ...selection }) {
     if (index && index[0] !== OWNER) throw invalid('a cluster in memory has no indexes: list by label');
-    const labelSelector = index ? `${OWNER}=${index[1]}` : selection.labelSelector;
-    const selected = this.#selected(kind, { ...selection, labelSelector });
+    const selected = this.#selected(kind, index ? { ...selection, labelSelector: `${OWNER}=${index[1]}` } : selection);
     const start = Number(continueToken ?? 0);
     if (!Number.isInteger(start)) throw invalid('the continue token is of another list');
     const end = Math.min(selected.length, start + (limit || PAGE));
@@ -311,15 +307,15 @@ const projected = (object, projection) =>
 const thrown = (error) => Object.assign(new Error(error.message), { payload: rawError(error) });
 
 /**
- * One operation of a batch.
+ * One operation of a batch. What the contract does not know as an error is thrown.
  *
- * @param {RawCluster} handle
+ * @param {() => RawCluster} open
  * @param {RawOperation} operation
  * @returns {RawResult<RawReply>}
  */
-function replied(handle, { tag, val }) {
+function replied(open, { tag, val }) {
   try {
-    const came = /** @type {any} */ (handle)[tag](...val);
+    const came = /** @type {any} */ (open())[tag](...val);
     if (came == null) return { tag: 'ok', val: { tag: 'nothing' } };
     return { tag: 'ok', val: tag === 'list' ? { tag: 'page', val: came } : { tag: 'object', val: came } };
   } catch (error) {

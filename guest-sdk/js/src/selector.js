@@ -1,33 +1,33 @@
 /**
- * Selectors over objects in memory, as kubectl writes them. Entry points: `labelsMatch` and `fieldsMatch`.
+ * Selectors over objects in memory, as kubectl writes them. Entry points: `labelSelector` and `fieldSelector`, which refuse a wrong one.
  *
  * @module
  */
 
 import { invalid } from './store.js';
 
-/**
- * Whether labels match: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
- *
- * @param {string | undefined} selector
- * @param {Record<string, string>} [labels]
- */
-export const labelsMatch = (selector, labels = {}) => split(selector).every((each) => requirementMatches(each, labels));
+/** @typedef {Record<string, string>} Labels */
 
 /**
- * Whether an object matches a selector on `metadata.name` and `metadata.namespace`.
+ * Tells whether labels match: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
  *
  * @param {string | undefined} selector
- * @param {any} object
+ * @returns {(labels?: Labels) => boolean}
  */
-export function fieldsMatch(selector, { metadata }) {
-  return split(selector).every((requirement) => {
-    const [, path, operator, value] = /^([^=!]*)(!=|==?)(.*)$/.exec(requirement) ?? [];
-    if (path === undefined) throw invalid(`"${requirement}" is not a field selector`);
-    const field = /^metadata\.(name|namespace)$/.exec(path.trim())?.[1];
-    if (!field) throw invalid(`a cluster in memory does not select by the field "${path.trim()}"`);
-    return (metadata[field] === value.trim()) === (operator !== '!=');
-  });
+export function labelSelector(selector) {
+  const requirements = split(selector).map(labelRequirement);
+  return (labels = {}) => requirements.every((matches) => matches(labels));
+}
+
+/**
+ * Tells whether an object matches a selector on `metadata.name` and `metadata.namespace`.
+ *
+ * @param {string | undefined} selector
+ * @returns {(object: any) => boolean}
+ */
+export function fieldSelector(selector) {
+  const requirements = split(selector).map(fieldRequirement);
+  return (object) => requirements.every((matches) => matches(object));
 }
 
 /**
@@ -42,16 +42,30 @@ function split(selector = '') {
 
 /**
  * @param {string} requirement
- * @param {Record<string, string>} labels
+ * @returns {(labels: Labels) => boolean}
  */
-function requirementMatches(requirement, labels) {
+function labelRequirement(requirement) {
   const [, key, operator, value] = /^([^=!]+)(!=|==?)(.*)$/.exec(requirement) ?? [];
-  if (key !== undefined) return (labels[key.trim()] === value.trim()) === (operator !== '!=');
+  if (key !== undefined) return (labels) => (labels[key.trim()] === value.trim()) === (operator !== '!=');
   if (requirement.includes('(')) {
     const [, key, operator, values] = /^(\S+)\s+(in|notin)\s*\((.*)\)$/.exec(requirement) ?? [];
     if (key === undefined) throw invalid(`"${requirement}" is not a label selector`);
-    const isIn = key in labels && values.split(',').some((value) => value.trim() === labels[key]);
-    return isIn === (operator === 'in');
+    const among = values.split(',').map((value) => value.trim());
+    return (labels) => (Object.hasOwn(labels, key) && among.includes(labels[key])) === (operator === 'in');
   }
-  return requirement.startsWith('!') ? !(requirement.slice(1).trim() in labels) : requirement in labels;
+  if (!requirement.startsWith('!')) return (labels) => Object.hasOwn(labels, requirement);
+  const absent = requirement.slice(1).trim();
+  return (labels) => !Object.hasOwn(labels, absent);
+}
+
+/**
+ * @param {string} requirement
+ * @returns {(object: any) => boolean}
+ */
+function fieldRequirement(requirement) {
+  const [, path, operator, value] = /^([^=!]*)(!=|==?)(.*)$/.exec(requirement) ?? [];
+  if (path === undefined) throw invalid(`"${requirement}" is not a field selector`);
+  const field = /^metadata\.(name|namespace)$/.exec(path.trim())?.[1];
+  if (!field) throw invalid(`a cluster in memory does not select by the field "${path.trim()}"`);
+  return ({ metadata }) => (metadata[field] === value.trim()) === (operator !== '!=');
 }

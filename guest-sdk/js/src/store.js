@@ -51,7 +51,8 @@ export class Store {
   put(kind, object) {
     const stored = this.get(kind, keyOf(object));
     const metadata = merged(stored?.metadata ?? {}, object.metadata);
-    this.#save(kind, { ...stored, ...object, metadata });
+    const next = { ...stored, ...object, metadata };
+    this.#save(kind, stored ? deletedAs(stored, next) : next);
   }
 
   /**
@@ -62,7 +63,7 @@ export class Store {
   create(kind, object, dry) {
     const key = keyOf(object);
     if (this.get(kind, key)) throw failure('already-exists', 409, `${shown(kind, key)} already exists`);
-    if (object.metadata.resourceVersion != null) throw invalid('metadata.resourceVersion must not be set on objects to be created');
+    if (versionOf(object) !== undefined) throw invalid('metadata.resourceVersion must not be set on objects to be created');
     const { uid: _, ...metadata } = object.metadata;
     return this.#saveUnless(dry, kind, { ...object, metadata });
   }
@@ -78,11 +79,14 @@ export class Store {
   update(kind, object, isStatus, dry) {
     const key = keyOf(object);
     const stored = this.#stored(kind, key);
-    const given = object.metadata.resourceVersion;
-    if (given != null && given !== stored.metadata.resourceVersion) {
+    const given = versionOf(object);
+    if (given !== undefined && given !== stored.metadata.resourceVersion) {
       throw failure('conflict', 409, `${shown(kind, key)} has changed: read it again`);
     }
-    return this.#saveUnless(dry, kind, combined(stored, object, isStatus));
+    const next = combined(stored, object, isStatus);
+    // The status is replaced whole.
+    if (isStatus && object.status == null) delete next.status;
+    return this.#saveUnless(dry, kind, next);
   }
 
   /**
@@ -162,12 +166,15 @@ export class Store {
   }
 
   /**
+   * The end of a guest's write.
+   *
    * @param {boolean} dry
    * @param {Gvk} kind
    * @param {any} object
    */
   #saveUnless(dry, kind, object) {
-    return dry ? object : this.#save(kind, object);
+    const next = deletedAs(this.get(kind, keyOf(object)), object);
+    return dry ? next : this.#save(kind, next);
   }
 
   /**
@@ -183,11 +190,9 @@ export class Store {
     const object = structuredClone(given);
     const { metadata } = object;
     if (stored) {
-      const { uid, creationTimestamp, resourceVersion, deletionTimestamp, generation = 1 } = stored.metadata;
+      const { uid, creationTimestamp, resourceVersion, generation = 1 } = stored.metadata;
       const isOther = !isDeepStrictEqual(wanted(stored), wanted(object));
       Object.assign(metadata, { uid, creationTimestamp, resourceVersion, generation: generation + (isOther ? 1 : 0) });
-      // What is being deleted stays so, whatever is written.
-      if (deletionTimestamp != null) metadata.deletionTimestamp = deletionTimestamp;
       if (isDeepStrictEqual(stored, object)) return structuredClone(object);
     } else {
       const uid = metadata.uid ?? `00000000-0000-4000-8000-${String(this.version + 1).padStart(12, '0')}`;
@@ -255,8 +260,28 @@ function combined(stored, given, isStatus) {
   const status = isStatus ? given.status : stored.status;
   const next = isStatus ? stored : given;
   // An object stored without a status has none to protect: which kinds have the subresource is not known here.
-  return status === undefined ? next : { ...next, status };
+  return status === undefined ? { ...next } : { ...next, status };
 }
+
+/**
+ * The object with the time of deletion of the stored one: only a server sets it.
+ *
+ * @param {any} stored
+ * @param {any} object
+ */
+function deletedAs(stored, object) {
+  const { deletionTimestamp: _, ...metadata } = object.metadata;
+  const at = stored?.metadata.deletionTimestamp;
+  return { ...object, metadata: at == null ? metadata : { ...metadata, deletionTimestamp: at } };
+}
+
+/**
+ * The version that a write names: an empty one is none.
+ *
+ * @param {any} object
+ * @returns {string | undefined}
+ */
+const versionOf = ({ metadata }) => metadata.resourceVersion || undefined;
 
 /**
  * The part whose changes `metadata.generation` counts.

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ApiError, Retry, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
+import { ApiError, NotReady, Retry, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
 import { Script } from 'windlass-sdk/testing';
 import { frames } from '../src/stack.js';
 
@@ -135,6 +135,12 @@ test('an exception tells where it was thrown, if the build has told the lines, a
     assert.deepEqual(outcome(new TerminalError('wrong')), { outcome: 'terminal', message: 'wrong' });
     assert.deepEqual(outcome(new Retry('soon')), { outcome: 'retry', message: 'soon' });
     assert.deepEqual(outcome(new ApiError({ code: 'timeout', message: 'no answer' })), { outcome: 'retry', message: 'timeout: no answer' });
+    const waiting = new NotReady('not there yet', 5);
+    waiting.stack = broken.stack;
+    const described = describing(() => {
+      throw waiting;
+    });
+    assert.throws(() => new Script().describe(described), { message: 'NotReady: not there yet' });
   } finally {
     delete (/** @type {any} */ (globalThis).windlassSourceLines);
   }

@@ -48,7 +48,7 @@ function take(alpha, step) {
   if (step.remove) return alpha.remove(type, key);
   if (step.create) return client.create(step.create);
   if (step.update) return step.status ? client.updateStatus(step.update) : client.update(step.update);
-  if (step.apply) return client.apply(step.apply);
+  if (step.apply) return client.apply(step.apply, step.status ? { subresource: 'status' } : {});
   if (step.patch) return client.patch(type, key, patch, step.status ? { subresource: 'status' } : {});
   if (step.get) return client.get(type, key);
   if (step.delete) return client.delete(type, key, options);
@@ -130,5 +130,30 @@ test('a mapper sees the cluster', () => {
   alpha.put({ ...ConfigMap, metadata: { namespace: 'n', name: 'a' } });
   const mapper = defineMapper((cluster, kind) => cluster.list(kind).items.map(({ metadata }) => ({ namespace: metadata.namespace, name: `${metadata.name}!` })));
   assert.deepEqual(alpha.map(mapper, ConfigMap, []), [{ cluster: 'alpha', key: { namespace: 'n', name: 'a!' } }]);
-  assert.throws(() => fleet.run(() => fleets.open('gamma')), { code: 'denied' });
+  const message = 'this fleet has no cluster "gamma": the test names it with fleet.cluster';
+  assert.throws(() => fleet.run(() => fleets.open('gamma')), { code: 'denied', message });
+});
+
+test('a batch of the fleet answers the errors of calls, and throws any other', () => {
+  const fleet = new Fleet();
+  const alpha = fleet.cluster('alpha');
+  const get = operation.get(ConfigMap, { name: 'a' });
+  const batch = () =>
+    fleet.run(() =>
+      fleets.batch([
+        ['gamma', get],
+        ['alpha', get],
+      ]),
+    );
+  const [denied, absent] = batch();
+  assert.equal(denied.status === 'rejected' && denied.reason.code, 'denied');
+  assert.deepEqual(absent, { status: 'fulfilled', value: undefined });
+  Object.freeze(alpha.calls);
+  assert.throws(batch, TypeError);
+});
+
+test('misuse of a fleet is refused', () => {
+  const alpha = new Fleet().cluster('alpha');
+  assert.throws(() => alpha.failNext('get', /** @type {any} */ (new Error('no'))), TypeError);
+  assert.throws(() => new Fleet().run(() => fleets.clusters({ labelSelector: 'a like (b)' })), { code: 'invalid' });
 });

@@ -151,7 +151,7 @@ class Reconciles(unittest.TestCase):
             alpha.put(config_map(f"a-{at}") | {"ready": True})
         self.assertEqual(alpha.reconcile(Keeper(), "default/a"), windlass.DONE)
         ready = windlass.condition(alpha.get(SITES, "default/a") or {}, "Ready")
-        self.assertEqual((ready or {})["lastTransitionTime"], "2026-01-01T00:00:00Z")
+        self.assertEqual((ready or {})["lastTransitionTime"], "2026-01-31T09:30:00Z")
 
         alpha.put(site("a"))
         self.assertEqual(
@@ -226,8 +226,10 @@ class Reconciles(unittest.TestCase):
             with self.assertRaisesRegex(Unexpected, "closed"):
                 beta.get(MAPS, "default/a")
             fleet.local().create(config_map("hub"))
-            with self.assertRaises(windlass.Denied):
+            with self.assertRaises(windlass.Denied) as denies:
                 fleet.open("gamma")
+            message = 'this fleet has no cluster "gamma": the test names it with Fleet.cluster'
+            self.assertEqual(denies.exception.message, message)
             asked = [(name, Get(MAPS, "default/a")) for name in ("alpha", "beta", "gamma")]
             absent, found, denied = fleet.batch(asked, return_errors=True)
             self.assertIsNone(absent)
@@ -241,6 +243,10 @@ class Reconciles(unittest.TestCase):
         self.assertIs(test.cluster("beta"), beta)
         self.assertIsNotNone(hub.get(MAPS, "default/hub"))
         self.assertEqual((alpha.calls, beta.calls), (["get"], ["create", "get"]))
+
+    def test_a_wrong_selector_of_clusters_is_refused_even_if_there_are_none(self) -> None:
+        with Fleet().running(), self.assertRaises(windlass.Invalid):
+            fleet.clusters("region like (eu)")
 
     def test_mappers_and_descriptions_run(self) -> None:
         def body(

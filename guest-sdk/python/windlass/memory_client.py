@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from .errors import ApiError, Invalid
 from .memory_fields import Part, metadata_of, plain
-from .memory_select import fields_match, labels_match, labels_of
+from .memory_select import field_selector, label_selector, labels_of
 from .memory_store import Store
 from .objects import Key, Kind, Object, kind_of
 from .operations import (
@@ -134,12 +134,13 @@ class State:
     def _selected(
         self, kind: Kind | str, namespace: str | None, labels: str | None, fields: str | None
     ) -> list[Object]:
+        labels_match, fields_match = label_selector(labels), field_selector(fields)
         return [
             obj
             for obj in self.store.of_kind(Kind.of(kind))
             if (namespace is None or metadata_of(obj).get("namespace") == namespace)
-            and labels_match(labels, labels_of(obj))
-            and fields_match(fields, obj)
+            and labels_match(labels_of(obj))
+            and fields_match(obj)
         ]
 
 

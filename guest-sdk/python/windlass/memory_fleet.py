@@ -14,7 +14,7 @@ from .description import Description
 from .errors import ApiError, Denied
 from .memory_client import READS, MemoryClient, State, Verb, sent_in_batch
 from .memory_fields import plain
-from .memory_select import labels_match
+from .memory_select import label_selector
 from .objects import Key, Kind, Object
 from .operations import Answer, Event, Operation
 from .reconciler import Action, Mapper, Reconciler, Request
@@ -31,7 +31,7 @@ class Fleet:
     is as fresh as a live one.
     """
 
-    def __init__(self, *, config: Any = None, now: datetime | str = "2026-01-01T00:00:00.000Z") -> None:
+    def __init__(self, *, config: Any = None, now: datetime | str = "2026-01-31T09:30:00.000Z") -> None:
         """``config`` is the configuration, ``now`` the time. Both are attributes that a test may set later."""
         self.config: Any = {} if config is None else config
         self.now = now
@@ -145,11 +145,12 @@ class _Host(RecordingHost):
         self._clusters = fleet._clusters
 
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
+        matches = label_selector(labels)
         known = (self._clusters[name] for name in sorted(self._clusters))
         return [
             (each.name, dict(each.labels), dict(each.properties), True)
             for each in known
-            if labels_match(labels, each.labels)
+            if matches(each.labels)
         ]
 
     def open(self, name: str) -> MemoryClient:
@@ -167,5 +168,5 @@ class _Host(RecordingHost):
 
     def _find(self, name: str) -> MemoryCluster:
         if name not in self._clusters:
-            raise Denied(f"no rule opens the cluster {name!r}")
+            raise Denied(f'this fleet has no cluster "{name}": the test names it with Fleet.cluster')
         return self._clusters[name]

@@ -1,23 +1,29 @@
-"""Selectors over objects in memory. Entry points: :func:`labels_match` and :func:`fields_match`."""
+"""Selectors over objects in memory. Entry points: :func:`label_selector` and :func:`field_selector`, which refuse a
+wrong one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .errors import Invalid
 from .memory_fields import metadata_of
 from .objects import Object
 
 
-def labels_match(selector: str | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels match a selector in the syntax of kubectl's ``-l``: ``a=b``, ``a!=b``, ``a in (b,c)``,
+_Labels = Mapping[str, str]
+
+
+def label_selector(selector: str | None) -> Callable[[_Labels], bool]:
+    """Tells whether labels match a selector in the syntax of kubectl's ``-l``: ``a=b``, ``a!=b``, ``a in (b,c)``,
     ``a notin (b)``, ``a``, ``!a``."""
-    return all(_label_matches(requirement, labels) for requirement in _split(selector or ""))
+    requirements = [_label_requirement(each) for each in _split(selector or "")]
+    return lambda labels: all(matches(labels) for matches in requirements)
 
 
-def fields_match(selector: str | None, obj: Object) -> bool:
-    """Whether an object matches a selector on ``metadata.name`` and ``metadata.namespace``."""
-    return all(_field_matches(requirement, obj) for requirement in _split(selector or ""))
+def field_selector(selector: str | None) -> Callable[[Object], bool]:
+    """Tells whether an object matches a selector on ``metadata.name`` and ``metadata.namespace``."""
+    requirements = [_field_requirement(each) for each in _split(selector or "")]
+    return lambda obj: all(matches(obj) for matches in requirements)
 
 
 def labels_of(obj: Object) -> dict[str, str]:
@@ -43,26 +49,26 @@ def _split(selector: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _label_matches(requirement: str, labels: Mapping[str, str]) -> bool:
+def _label_requirement(requirement: str) -> Callable[[_Labels], bool]:
     key, unequal, wanted = requirement.partition("!=")
     if unequal:
-        return labels.get(key.strip()) != wanted.strip()
-    key, equal, wanted = requirement.partition("=")
+        return lambda labels: labels.get(key.strip()) != wanted.strip()
+    name, equal, value = requirement.partition("=")
     if equal:
-        return labels.get(key.strip()) == wanted.lstrip("=").strip()
+        return lambda labels: labels.get(name.strip()) == value.lstrip("=").strip()
     head, opened, values = requirement.partition("(")
     if opened:
-        key, space, operator = head.strip().rpartition(" ")
+        name, space, operator = head.strip().rpartition(" ")
         if not space or operator not in ("in", "notin"):
             raise Invalid(f"{requirement!r} is not a label selector", http_status=422)
-        found = labels.get(key.strip()) in [value.strip() for value in values.rstrip(")").split(",")]
-        return found == (operator == "in")
+        among = [each.strip() for each in values.rstrip(")").split(",")]
+        return lambda labels: (labels.get(name.strip()) in among) == (operator == "in")
     if requirement.startswith("!"):
-        return requirement[1:].strip() not in labels
-    return requirement in labels
+        return lambda labels: requirement[1:].strip() not in labels
+    return lambda labels: requirement in labels
 
 
-def _field_matches(requirement: str, obj: Object) -> bool:
+def _field_requirement(requirement: str) -> Callable[[Object], bool]:
     path, unequal, wanted = requirement.partition("!=")
     if not unequal:
         path, equal, wanted = requirement.partition("=")
@@ -72,5 +78,5 @@ def _field_matches(requirement: str, obj: Object) -> bool:
     path = path.strip()
     if path not in ("metadata.name", "metadata.namespace"):
         raise Invalid(f"a test cluster does not select by the field {path!r}", http_status=422)
-    found = metadata_of(obj).get(path.removeprefix("metadata."))
-    return bool(found == wanted.strip()) != bool(unequal)
+    field = path.removeprefix("metadata.")
+    return lambda obj: bool(metadata_of(obj).get(field) == wanted.strip()) != bool(unequal)

@@ -46,7 +46,7 @@ class Store:
         identity = _identity(kind_of(obj), key)
         stored = self._objects.get(identity)
         if stored is not None:
-            obj = {**stored, **obj, "metadata": merged(stored["metadata"], obj["metadata"])}
+            obj = _deleted_as(stored, {**stored, **obj, "metadata": merged(stored["metadata"], obj["metadata"])})
         self._save(identity, obj)
 
     def create(self, kind: Kind, obj: Object, *, dry: bool) -> Object:
@@ -55,7 +55,7 @@ class Store:
         identity = _identity(kind, key)
         if identity in self._objects:
             raise AlreadyExists(f"{kind} {key} already exists", http_status=409)
-        if obj["metadata"].get("resourceVersion") is not None:
+        if _version_of(obj) is not None:
             raise _invalid("metadata.resourceVersion must not be set on objects to be created")
         return self._save_unless(dry, identity, _with_metadata(obj, uid=None))
 
@@ -63,10 +63,14 @@ class Store:
         """Replaces the main part or the status; the other keeps what is stored."""
         key = _needed_key(obj)
         stored = self._stored(kind, key)
-        given = obj["metadata"].get("resourceVersion")
+        given = _version_of(obj)
         if given is not None and given != stored["metadata"]["resourceVersion"]:
             raise _conflict(f"{kind} {key} has changed: read it again")
-        return self._save_unless(dry, _identity(kind, key), combined(stored, obj, part))
+        following = combined(stored, obj, part)
+        if part == "status" and obj.get("status") is None:
+            # The status is replaced whole.
+            following = {field: value for field, value in following.items() if field != "status"}
+        return self._save_unless(dry, _identity(kind, key), following)
 
     def patch(self, kind: Kind, key: Key, patch: Any, part: Part, *, dry: bool) -> Object:
         """Changes the main part or the status by a merge patch."""
@@ -130,6 +134,8 @@ class Store:
         return stored
 
     def _save_unless(self, dry: bool, identity: _Identity, obj: Object) -> Object:
+        """The end of a guest's write."""
+        obj = _deleted_as(self._objects.get(identity), obj)
         return obj if dry else self._save(identity, obj)
 
     def _save(self, identity: _Identity, obj: Object) -> Object:
@@ -140,10 +146,7 @@ class Store:
             uid = named if isinstance(named, str) else f"00000000-0000-4000-8000-{self.version + 1:012}"
             obj = _with_metadata(obj, uid=uid, creationTimestamp=_TIME, generation=1)
         else:
-            fields = ["uid", "creationTimestamp", "resourceVersion"]
-            # What is being deleted stays so, whatever is written.
-            fields += [field for field in ("deletionTimestamp",) if field in stored["metadata"]]
-            kept = {field: stored["metadata"][field] for field in fields}
+            kept = {field: stored["metadata"][field] for field in ("uid", "creationTimestamp", "resourceVersion")}
             generation = stored["metadata"]["generation"] + (not same(_counted(stored), _counted(obj)))
             obj = _with_metadata(obj, **kept, generation=generation)
             if same(stored, obj):
@@ -159,6 +162,18 @@ class Store:
 def _with_metadata(obj: Object, **fields: Any) -> Object:
     """A copy of an object with these fields of its metadata."""
     return {**obj, "metadata": {**obj["metadata"], **fields}}
+
+
+def _deleted_as(stored: Object | None, obj: Object) -> Object:
+    """The object with the time of deletion of the stored one: only a server sets it."""
+    metadata = {field: value for field, value in obj["metadata"].items() if field != "deletionTimestamp"}
+    at = metadata_of(stored).get("deletionTimestamp")
+    return {**obj, "metadata": metadata if at is None else {**metadata, "deletionTimestamp": at}}
+
+
+def _version_of(obj: Object) -> Any:
+    """The version that a write names; an empty one is none."""
+    return obj["metadata"].get("resourceVersion") or None
 
 
 def _counted(obj: Object) -> Object:

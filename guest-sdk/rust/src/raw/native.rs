@@ -202,7 +202,9 @@ fn find(name: &str) -> Answer<TestCluster> {
     Current::fleet().find(name).ok_or_else(|| {
         ApiError::new(
             ApiCode::Denied,
-            format!("no rule opens the cluster {name:?}"),
+            format!(
+                "this fleet has no cluster {name:?}: the test names it with TestFleet::cluster"
+            ),
         )
     })
 }

@@ -53,7 +53,13 @@ fn take(alpha: &TestCluster, step: &Value) -> Result<Value, ApiError> {
         }
         "create" => parsed(&alpha.serve_create(&kind(with), &text, &writes)?),
         "update" => parsed(&alpha.serve_update(&kind(with), &text, &writes)?),
-        "apply" => parsed(&alpha.serve_apply(&kind(with), &text, &ApplyOptions::default())?),
+        "apply" => {
+            let options = ApplyOptions {
+                subresource: writes.subresource,
+                ..ApplyOptions::default()
+            };
+            parsed(&alpha.serve_apply(&kind(with), &text, &options)?)
+        }
         "patch" => {
             let (kind, key) = (kind_of(&with["kind"]), key_of(&with["key"]));
             let patch = with["patch"].to_string();

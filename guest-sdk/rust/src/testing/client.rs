@@ -3,7 +3,7 @@
 
 use super::Verb;
 use super::cluster::TestCluster;
-use super::select::{fields_match, labels_match, labels_of};
+use super::select::{field_selector, label_selector, labels_of};
 use super::store::{Part, Store, invalid, key_of};
 use crate::dependents::OWNER;
 use crate::error::ApiError;
@@ -214,14 +214,12 @@ fn select(
     labels: Option<&str>,
     fields: Option<&str>,
 ) -> Result<Vec<Value>, ApiError> {
-    let mut selected = Vec::new();
-    for object in store.of_kind(kind) {
+    let (labels_match, fields_match) = (label_selector(labels)?, field_selector(fields)?);
+    let selected = store.of_kind(kind).filter(|object| {
         let here = namespace.is_none_or(|namespace| object["metadata"]["namespace"] == namespace);
-        if here && labels_match(labels, &labels_of(object))? && fields_match(fields, object)? {
-            selected.push(object.clone());
-        }
-    }
-    Ok(selected)
+        here && labels_match(&labels_of(object)) && fields_match(object)
+    });
+    Ok(selected.cloned().collect())
 }
 
 fn projected(object: &Value, projection: Projection) -> String {

@@ -40,10 +40,10 @@ impl Default for TestFleet {
 }
 
 impl TestFleet {
-    /// A fleet with no clusters, an empty config, and the time 2026-01-01T00:00:00.000Z.
+    /// A fleet with no clusters, an empty config, and the time 2026-01-31T09:30:00.000Z.
     #[must_use]
     pub fn new() -> Self {
-        let now = "2026-01-01T00:00:00.000Z".to_owned();
+        let now = "2026-01-31T09:30:00.000Z".to_owned();
         let inner = Inner {
             config: "{}".to_owned(),
             now,
@@ -105,10 +105,11 @@ impl TestFleet {
     }
 
     pub(crate) fn infos(&self, label_selector: Option<&str>) -> Result<Vec<ClusterInfo>, ApiError> {
+        let matches = select::label_selector(label_selector)?;
         let mut infos = Vec::new();
         for (name, cluster) in &self.0.borrow().clusters {
             let labels = cluster.labels();
-            if select::labels_match(label_selector, &labels)? {
+            if matches(&labels) {
                 infos.push(ClusterInfo {
                     name: name.clone(),
                     labels: labels.into_iter().collect(),

@@ -1,47 +1,35 @@
-//! Selectors and indexes over objects in memory. Entry points: [`labels_match`] and [`fields_match`].
+//! Selectors and indexes over objects in memory. Entry points: [`label_selector`] and [`field_selector`], which refuse
+//! a wrong one.
 
 use super::store::invalid;
 use crate::error::ApiError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Whether labels match a selector in the syntax of kubectl's `-l`: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
-pub(super) fn labels_match(
-    selector: Option<&str>,
-    labels: &BTreeMap<String, String>,
-) -> Result<bool, ApiError> {
-    for requirement in split(selector.unwrap_or_default()) {
-        if !requirement_matches(requirement, labels)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+type Labels = BTreeMap<String, String>;
+
+/// Tells whether a value meets a requirement.
+type Test<T> = Box<dyn Fn(&T) -> bool>;
+
+/// Tells whether labels match a selector in the syntax of kubectl's `-l`: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
+pub(super) fn label_selector(selector: Option<&str>) -> Result<Test<Labels>, ApiError> {
+    all(selector, label_requirement)
 }
 
-/// Whether an object matches a selector on `metadata.name` and `metadata.namespace`.
-pub(super) fn fields_match(selector: Option<&str>, object: &Value) -> Result<bool, ApiError> {
-    for requirement in split(selector.unwrap_or_default()) {
-        let (path, wanted, equal) = match requirement.split_once("!=") {
-            Some((path, value)) => (path, value, false),
-            None => match requirement.split_once('=') {
-                Some((path, value)) => (path, value.trim_start_matches('='), true),
-                None => return Err(invalid(format!("{requirement:?} is not a field selector"))),
-            },
-        };
-        let found = match path.trim() {
-            "metadata.name" => &object["metadata"]["name"],
-            "metadata.namespace" => &object["metadata"]["namespace"],
-            other => {
-                return Err(invalid(format!(
-                    "a test cluster does not select by the field {other:?}"
-                )));
-            }
-        };
-        if (found == wanted.trim()) != equal {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Tells whether an object matches a selector on `metadata.name` and `metadata.namespace`.
+pub(super) fn field_selector(selector: Option<&str>) -> Result<Test<Value>, ApiError> {
+    all(selector, field_requirement)
+}
+
+fn all<T: 'static>(
+    selector: Option<&str>,
+    parse: fn(&str) -> Result<Test<T>, ApiError>,
+) -> Result<Test<T>, ApiError> {
+    let tests: Vec<Test<T>> = split(selector.unwrap_or_default())
+        .into_iter()
+        .map(parse)
+        .collect::<Result<_, _>>()?;
+    Ok(Box::new(move |value| tests.iter().all(|test| test(value))))
 }
 
 /// Labels of an object.
@@ -77,35 +65,58 @@ fn split(selector: &str) -> Vec<&str> {
         .collect()
 }
 
-fn requirement_matches(
-    requirement: &str,
-    labels: &BTreeMap<String, String>,
-) -> Result<bool, ApiError> {
-    let value = |key: &str| labels.get(key.trim()).map(String::as_str);
+fn label_requirement(requirement: &str) -> Result<Test<Labels>, ApiError> {
     if let Some((key, wanted)) = requirement.split_once("!=") {
-        return Ok(value(key) != Some(wanted.trim()));
+        let (key, wanted) = (key.trim().to_owned(), wanted.trim().to_owned());
+        return Ok(Box::new(move |labels| labels.get(&key) != Some(&wanted)));
     }
     if let Some((key, wanted)) = requirement.split_once('=') {
-        return Ok(value(key) == Some(wanted.trim_start_matches('=').trim()));
+        let wanted = wanted.trim_start_matches('=').trim().to_owned();
+        let key = key.trim().to_owned();
+        return Ok(Box::new(move |labels| labels.get(&key) == Some(&wanted)));
     }
     if let Some((head, set)) = requirement.split_once('(') {
-        let set: Vec<&str> = set
-            .trim_end_matches(')')
-            .split(',')
-            .map(str::trim)
-            .collect();
+        let set = set.trim_end_matches(')').split(',');
+        let set: Vec<String> = set.map(|value| value.trim().to_owned()).collect();
         let (key, operator) = head.trim().rsplit_once(' ').unwrap_or((head, ""));
-        let found = value(key);
-        return match operator {
-            "in" => Ok(found.is_some_and(|found| set.contains(&found))),
-            "notin" => Ok(!found.is_some_and(|found| set.contains(&found))),
-            _ => Err(invalid(format!("{requirement:?} is not a label selector"))),
+        let within = match operator {
+            "in" => true,
+            "notin" => false,
+            _ => return Err(invalid(format!("{requirement:?} is not a label selector"))),
         };
+        let key = key.trim().to_owned();
+        return Ok(Box::new(move |labels| {
+            labels.get(&key).is_some_and(|found| set.contains(found)) == within
+        }));
     }
-    Ok(match requirement.strip_prefix('!') {
-        Some(key) => value(key).is_none(),
-        None => value(requirement).is_some(),
-    })
+    let (key, wanted) = match requirement.strip_prefix('!') {
+        Some(key) => (key.trim().to_owned(), false),
+        None => (requirement.to_owned(), true),
+    };
+    Ok(Box::new(move |labels| labels.contains_key(&key) == wanted))
+}
+
+fn field_requirement(requirement: &str) -> Result<Test<Value>, ApiError> {
+    let (path, wanted, equal) = match requirement.split_once("!=") {
+        Some((path, value)) => (path, value, false),
+        None => match requirement.split_once('=') {
+            Some((path, value)) => (path, value.trim_start_matches('='), true),
+            None => return Err(invalid(format!("{requirement:?} is not a field selector"))),
+        },
+    };
+    let field = match path.trim() {
+        "metadata.name" => "name",
+        "metadata.namespace" => "namespace",
+        other => {
+            return Err(invalid(format!(
+                "a test cluster does not select by the field {other:?}"
+            )));
+        }
+    };
+    let wanted = wanted.trim().to_owned();
+    Ok(Box::new(move |object| {
+        (object["metadata"][field] == wanted) == equal
+    }))
 }
 
 #[cfg(test)]
@@ -118,7 +129,7 @@ mod tests {
             ("app".to_owned(), "web".to_owned()),
             ("tier".to_owned(), "front".to_owned()),
         ]);
-        let hit = |selector: &str| labels_match(Some(selector), &labels).unwrap();
+        let hit = |selector: &str| label_selector(Some(selector)).unwrap()(&labels);
         assert!(
             hit("")
                 && hit("app")
@@ -127,6 +138,6 @@ mod tests {
                 && hit("!gone,app!=api")
         );
         assert!(!hit("app=api") && !hit("gone") && !hit("app notin (web)") && !hit("!app"));
-        assert!(labels_match(Some("app like (web)"), &labels).is_err());
+        assert!(label_selector(Some("app like (web)")).is_err());
     }
 }

@@ -82,6 +82,7 @@ impl Store {
                     merged[field] = value.take();
                 }
             }
+            keep_deletion(Some(stored), &mut merged);
             object = merged;
         }
         self.save(identity, object);
@@ -99,7 +100,7 @@ impl Store {
             let message = format!("{kind} {key} already exists");
             return Err(ApiError::new(ApiCode::AlreadyExists, message).with_status(409));
         }
-        if !object["metadata"]["resourceVersion"].is_null() {
+        if version_of(&object).is_some() {
             return Err(invalid(
                 "metadata.resourceVersion must not be set on objects to be created",
             ));
@@ -119,14 +120,16 @@ impl Store {
         let key = key_of(&object).ok_or_else(|| invalid("metadata.name is required"))?;
         let identity = identity(kind, &key);
         let stored = self.stored(kind, &key)?.clone();
-        let (given, current) = (
-            &object["metadata"]["resourceVersion"],
-            &stored["metadata"]["resourceVersion"],
-        );
-        if !given.is_null() && given != current {
+        let current = &stored["metadata"]["resourceVersion"];
+        if version_of(&object).is_some_and(|given| given != current) {
             return Err(conflict(format!("{kind} {key} has changed: read it again")));
         }
-        let next = combine(&stored, object, part);
+        let has_status = !object["status"].is_null();
+        let mut next = combine(&stored, object, part);
+        if let (Part::Status, false, Some(fields)) = (part, has_status, next.as_object_mut()) {
+            // The status is replaced whole.
+            fields.remove("status");
+        }
         Ok(self.save_unless(dry, identity, next))
     }
 
@@ -235,7 +238,9 @@ impl Store {
         self.get(kind, key).ok_or_else(|| not_found(kind, key))
     }
 
-    fn save_unless(&mut self, dry: bool, identity: Identity, object: Value) -> Value {
+    /// The end of a guest's write.
+    fn save_unless(&mut self, dry: bool, identity: Identity, mut object: Value) -> Value {
+        keep_deletion(self.objects.get(&identity), &mut object);
         if dry {
             object
         } else {
@@ -252,11 +257,6 @@ impl Store {
             Some(stored) => {
                 for field in ["uid", "creationTimestamp", "resourceVersion"] {
                     server_set(&mut object, field, stored["metadata"][field].clone());
-                }
-                // What is being deleted stays so, whatever is written.
-                let deleting = &stored["metadata"]["deletionTimestamp"];
-                if !deleting.is_null() {
-                    server_set(&mut object, "deletionTimestamp", deleting.clone());
                 }
                 let bump = i64::from(wanted(stored) != wanted(&object));
                 stored["metadata"]["generation"].as_i64().unwrap_or(1) + bump
@@ -291,6 +291,23 @@ impl Store {
         }
         object
     }
+}
+
+/// Gives an object the time of deletion of the stored one: only a server sets it.
+fn keep_deletion(stored: Option<&Value>, object: &mut Value) {
+    let Some(metadata) = object["metadata"].as_object_mut() else {
+        return;
+    };
+    metadata.remove("deletionTimestamp");
+    let at = stored.map(|stored| &stored["metadata"]["deletionTimestamp"]);
+    if let Some(at) = at.filter(|at| !at.is_null()) {
+        metadata.insert("deletionTimestamp".to_owned(), at.clone());
+    }
+}
+
+/// The version that a write names; an empty one is none.
+fn version_of(object: &Value) -> Option<&Value> {
+    Some(&object["metadata"]["resourceVersion"]).filter(|given| !given.is_null() && *given != "")
 }
 
 /// The stored object with one part replaced.

@@ -211,9 +211,20 @@ fn the_fleet_is_listed_by_label_and_opened_by_name() {
             .collect();
         assert_eq!(names, ["alpha"]);
         assert_eq!(crate::fleet::open("beta").unwrap().name(), "beta");
+        let denied = crate::fleet::open("gamma").unwrap_err();
+        assert_eq!(denied.code, ApiCode::Denied);
         assert_eq!(
-            crate::fleet::open("gamma").unwrap_err().code,
-            ApiCode::Denied
+            denied.message,
+            "this fleet has no cluster \"gamma\": the test names it with TestFleet::cluster"
         );
+    });
+}
+
+#[test]
+fn a_wrong_selector_of_clusters_is_refused_even_if_there_are_none() {
+    TestFleet::new().enter(|| {
+        let refused = crate::fleet::clusters_labelled("region like (eu)").unwrap_err();
+        assert_eq!(refused.code, ApiCode::Invalid);
+        assert_eq!(crate::now(), "2026-01-31T09:30:00.000Z");
     });
 }
