@@ -1,5 +1,6 @@
 //! The commands: one file each, from flags to exit code. Entry points: their `execute` functions.
 
+mod api_server;
 pub(crate) mod build;
 pub(crate) mod check;
 mod client;

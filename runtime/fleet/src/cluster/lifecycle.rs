@@ -188,7 +188,7 @@ impl Lifecycle {
             (now.reach, now.next_attempt) = (whole.reach, whole.next_attempt);
             if is_reached && pending > 0 && !now.has_served() {
                 now.state = ClusterState::Syncing;
-                now.reason = format!("{pending} caches are not filled yet").into();
+                now.reason = "its caches are not filled yet".into();
             } else {
                 (now.state, now.reason) = (whole.state, whole.reason);
             }
@@ -204,7 +204,7 @@ impl Lifecycle {
         self.awaited.store(true, Ordering::SeqCst);
     }
 
-    /// Says that no cache is being filled.
+    /// Wakes the parts that wait for caches: none is being filled.
     fn tell_waiting(&self) {
         if self.awaited.swap(false, Ordering::SeqCst)
             && let Some(changed) = self.changed.get()

@@ -64,7 +64,7 @@ pub(super) async fn idle(core: &Core) -> Idle {
     let in_backoff = only_backoff && failing.len() == in_backoff;
     let waits = |key: &KeyStatus| matches!(key.queued.state, KeyState::Backoff(_));
     let least_failures = match in_backoff && failing.iter().all(waits) {
-        true => failing.iter().map(|key| key.queued.attempts.into()).min(),
+        true => failing.iter().map(|key| key.queued.attempts).min(),
         false => None,
     };
     Idle {

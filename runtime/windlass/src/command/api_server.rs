@@ -15,10 +15,10 @@ use windlass_fleet::{Client, ClusterName, Grant, Manager};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An API server that is reached. The connection ends with this value.
-pub(in crate::command) struct ApiServer {
-    pub(in crate::command) client: Client,
+pub(super) struct ApiServer {
+    pub(super) client: Client,
     /// The namespace of the context.
-    pub(in crate::command) namespace: String,
+    pub(super) namespace: String,
     _stop: DropGuard,
 }
 
@@ -27,10 +27,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// When there is no such context, or its server is not reached.
-    pub(in crate::command) async fn connect(
-        kubeconfig: Option<&Path>,
-        context: Option<&str>,
-    ) -> Result<Self> {
+    pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self> {
         let config = of_kubectl(kubeconfig, context)?;
         let namespace = config.namespace().to_owned();
         let spec = ClusterSpec::new(ClusterName::local(), config);

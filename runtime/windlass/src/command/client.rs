@@ -1,6 +1,5 @@
 //! A client of a running manager's API. Entry point: [`Client`].
 
-pub(super) mod cluster;
 mod leader;
 
 use crate::admin::token_file;

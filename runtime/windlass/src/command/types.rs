@@ -1,6 +1,6 @@
 //! `windlass types`: writes types of kinds into a guest. Entry point: [`execute`].
 
-use super::client::cluster::ApiServer;
+use super::api_server::ApiServer;
 use crate::cli::{Format, TypesArgs};
 use crate::dev::guest_build;
 use crate::dev::seed::objects;

@@ -12,7 +12,7 @@ use windlass_fleet::api::{
     Projection, ReadMode, Reply, Selection, WriteOptions,
 };
 use windlass_fleet::cluster::{CallPolicy, Permit};
-use windlass_fleet::grant::Denied;
+use windlass_fleet::grant::{Denied, Needs, Verb};
 use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
 use windlass_harness::fleet::TestFleet;
 
@@ -515,5 +515,27 @@ async fn metadata_comes_under_the_objects_own_kind_live_as_well_as_cached() -> R
             assert!(object["data"].is_null());
         }
     }
+    fleet.stop().await
+}
+
+/// A cache may serve a read of one object, if that is granted; it can be without. A cached list needs it.
+#[tokio::test]
+async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let needs = Arc::new(Needs::default());
+    let client = cluster.client(Grant::none().noting(needs.clone()));
+    let noted = || {
+        let noted = needs.noted().into_iter();
+        noted.map(|need| need.verb).collect::<Vec<_>>()
+    };
+    let found = client
+        .get(&config_map(), &key("a"), &GetOptions::default())
+        .await?;
+    assert!(found.is_some());
+    assert_eq!(noted(), [Verb::Get]);
+    let page = client.list(&config_map(), &ListOptions::default()).await?;
+    assert_eq!(page.items.len(), 1);
+    assert_eq!(noted(), [Verb::List, Verb::Watch, Verb::Get]);
     fleet.stop().await
 }

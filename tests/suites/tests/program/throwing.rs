@@ -38,7 +38,7 @@ impl Throwing {
             .expect_code(0)?;
         let folder = project.path().join("odd");
         let told = self.told.replace("LINE", &self.write(&folder)?.to_string());
-        // One key fails until the time is over.
+        // One key fails again and again.
         let test = ["test", "--timeout", "5s", "--log", "error"];
         let tested = Program::run(&folder, test, BUILD).await?;
         let finished = tested.expect_code(1)?;

@@ -24,7 +24,10 @@ windlass() {
     dev)
       "$PROGRAM" dev --admin 127.0.0.1:0 &
       running=$!
-      until [[ -e .windlass/kubeconfig ]]; do sleep 0.1; done
+      until [[ -e .windlass/kubeconfig ]]; do
+        kill -0 "$running"
+        sleep 0.1
+      done
       ;;
     push* | pull*) "$PROGRAM" "$@" --plain-http "$(cat ../registry)" ;;
     *) "$PROGRAM" "$@" ;;

@@ -248,12 +248,17 @@ impl Client {
                     let shown = self.part().shown_namespace(namespace);
                     self.check(&target.resource, None, Verb::List, shown, None)?;
                     self.check(&target.resource, None, Verb::Watch, shown, None)?;
-                    return Err(ApiError::host(
-                        ApiCode::Denied,
-                        format!(
-                            "a cached list of {kind} needs list and watch on all of its namespaces: read live"
-                        ),
-                    ));
+                    if !self.grant().is_noting() {
+                        return Err(ApiError::host(
+                            ApiCode::Denied,
+                            format!(
+                                "a cached list of {kind} needs list and watch on all of its namespaces: read live"
+                            ),
+                        ));
+                    }
+                    // The checks have noted both.
+                    let whole = shown.filter(|_| self.part().is_whole());
+                    self.open_for_read(target, whole.map(Into::into))?
                 }
             },
         };

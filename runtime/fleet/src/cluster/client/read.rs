@@ -119,10 +119,20 @@ impl Client {
             }
             _ => return Ok(None),
         };
-        let key = StoreKey::whole(resource.kind.clone(), of_server, Projection::Full);
+        self.open_for_read(target, of_server).map(Some)
+    }
+
+    /// Starts a store, of all namespaces of the server if none is named.
+    pub(super) fn open_for_read(
+        &self,
+        target: &Target,
+        namespace: Option<Arc<str>>,
+    ) -> Result<Arc<Store>, ApiError> {
+        let resource = &target.resource;
+        let key = StoreKey::whole(resource.kind.clone(), namespace, Projection::Full);
         let user = target.backend.stores.open_for_read(key, resource);
         let user = user.map_err(|e| ApiError::host(ApiCode::LimitExceeded, e.to_string()))?;
-        Ok(Some(user.store().clone()))
+        Ok(user.store().clone())
     }
 
     async fn get_live(

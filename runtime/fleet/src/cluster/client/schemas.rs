@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 impl Client {
     /// The schemas of a version of a group, with those of CustomResourceDefinitions: the document of OpenAPI 3 that `kubectl explain` reads
-    /// (KEP-2896). Waits for a connection. No cache has it.
+    /// (KEP-2896). Waits for a connection. No cache has it. For a part of a server they are those of the whole server.
     ///
     /// # Errors
     /// See [`Client`]; `denied` if no rule names the group, and `not-found` if the server has no such version.

@@ -3,9 +3,9 @@
 //! The Lease names the leader, which is a pod, and the API server passes requests on to the pod's port. It removes their `Authorization`, which
 //! is for itself. So the token for the manager goes in a header of its own.
 
-use super::cluster::ApiServer;
 use crate::admin::TOKEN_HEADER;
 use crate::cli::AdminArgs;
+use crate::command::api_server::ApiServer;
 use crate::config::kinds::ManagerSpec;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
