@@ -47,14 +47,15 @@ void windlass_memory_info(windlass_memory_cluster *cluster, const json *labels, 
 /* Stores an object as another writer would. An object that is there gets the fields that are put, and keeps the metadata that
  * they do not name. */
 void windlass_memory_put(windlass_memory_cluster *cluster, const json *object);
-/* Deletes an object as another writer would, and what it alone owned. Finalizers hold the object. */
+/* Deletes an object as another writer would, and what has no other owner. Finalizers hold the object. */
 void windlass_memory_remove(windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key);
 /* An object as it is stored now; NULL if there is none. */
 json *windlass_memory_get(const windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key);
 /* An array of every object, by group, kind, namespace and name. */
 json *windlass_memory_objects(const windlass_memory_cluster *cluster);
 
-/* Lets the next call of this verb fail. Several errors are used in order, one for each call. */
+/* Lets the next call of this verb fail, with the HTTP status that API servers return for the code. Several errors are used in
+ * order, one for each call. */
 void windlass_memory_fail_next(windlass_memory_cluster *cluster, windlass_verb verb, windlass_code code, const char *message);
 /* How many calls of this verb the guest made here, failed ones too. */
 size_t windlass_memory_calls(const windlass_memory_cluster *cluster, windlass_verb verb);

@@ -68,6 +68,19 @@ static void a_call_that_is_to_fail_fails_once(void) {
     assert(windlass_memory_calls(alpha, WINDLASS_OP_APPLY) == 3);
 }
 
+static void an_error_has_the_http_status_of_its_code(void) {
+    windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
+    windlass_cluster *client = windlass_memory_client(alpha);
+    const windlass_code codes[] = {WINDLASS_CONFLICT, WINDLASS_THROTTLED, WINDLASS_TIMEOUT};
+    const int statuses[] = {409, 429, 0};
+    for (size_t at = 0; at < 3; at++) {
+        json *found;
+        windlass_memory_fail_next(alpha, WINDLASS_OP_GET, codes[at], "no");
+        windlass_error *error = windlass_get(client, MAPS, A, NULL, &found);
+        assert(error->code == codes[at] && error->http_status == statuses[at]);
+    }
+}
+
 static windlass_result paint(const windlass_request *request, windlass_cluster *cluster) {
     windlass_info("painted", "color", json_text_at(windlass_config(), "/color"), "at", windlass_now(), NULL);
     windlass_warning(cluster, windlass_object(MAPS, request->key), "Painted", "painted %s", "red");
@@ -170,6 +183,7 @@ int main(void) {
     void (*const tests[])(void) = {
         finalizers_are_added_and_removed,
         a_call_that_is_to_fail_fails_once,
+        an_error_has_the_http_status_of_its_code,
         a_guest_reads_the_config_and_the_time_and_writes_logs_and_events,
         other_clusters_are_listed_and_opened,
         lists_come_in_pages_and_a_batch_answers_each_call,

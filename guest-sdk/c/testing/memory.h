@@ -1,6 +1,7 @@
 /*
- * The parts of a cluster in memory, which windlass_memory.c has: its answers (memory_answer.c), its objects
- * (memory_store.c), the fields of objects (memory_fields.c) and selectors (memory_select.c). Entry point: memory_answer.
+ * The parts of a cluster in memory, which windlass_memory.c has: its answers (memory_answer.c), its objects (memory_store.c),
+ * the writes of a guest (memory_write.c), the fields of objects (memory_fields.c) and selectors (memory_select.c). Entry point:
+ * memory_answer.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -18,8 +19,8 @@ typedef struct memory_entry {
     const char *group, *kind, *ns, *name;
     /* NULL once it is deleted. It is replaced, and never changed in place. */
     const json *object;
-    /* What was applied last; NULL if nothing was. Fields that are no longer applied go. */
-    const json *applied;
+    /* What was applied last to the object and to its status; NULL if nothing was. Fields that are no longer applied go. */
+    const json *applied[2];
     struct memory_entry *next;
 } memory_entry;
 
@@ -34,7 +35,16 @@ struct memory_store {
 const json *memory_find(const memory_store *store, windlass_kind kind, windlass_key key);
 /* Stores an object of the test, without preconditions. */
 void memory_put(memory_store *store, const json *object);
-/* Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what it alone owned. */
+/* Stores an object, which belongs to the store from now on, with the metadata that a server sets. An unchanged object keeps its
+ * version. Returns a copy. */
+json *memory_save(memory_store *store, windlass_kind kind, json *object);
+/* NULL if there is none. */
+memory_entry *memory_entry_of(const memory_store *store, windlass_kind kind, windlass_key key);
+/* Whether an object, which may be NULL, is being deleted. */
+bool memory_is_deleting(const json *object);
+/* Gives an object the time of deletion of the stored one, if any is: only a server sets it. */
+void memory_keep_deletion(json *object, const json *stored);
+/* Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what has no other owner. */
 void memory_remove(memory_store *store, windlass_kind kind, windlass_key key);
 
 /* The writes of a guest. A subresource is NULL or "status". Each sets the object as it is stored, or would be without dry_run. */
@@ -58,7 +68,7 @@ json *memory_merged(const json *target, const json *patch);
 /* Applies now, where before was applied last: its fields are set, those of before that it lacks go, all others stay. Lists are
  * replaced whole. What is stored, and before, may be NULL. */
 json *memory_applied(const json *stored, const json *before, const json *now);
-/* The stored object with one part of the given one: its status, or the rest. */
+/* The stored object with one part of the given one: its status, or the rest. There may be no stored one for the rest. */
 json *memory_combined(const json *stored, const json *given, bool status);
 /* Whether the parts are the same whose changes metadata.generation counts. */
 bool memory_same_desired(const json *one, const json *other);

@@ -50,8 +50,11 @@ json *memory_applied(const json *stored, const json *before, const json *now) {
 json *memory_combined(const json *stored, const json *given, bool status) {
     json *next = json_copy(status ? stored : given);
     const json *kept = json_get(status ? given : stored, "status");
-    /* An object stored without a status has none to protect: which kinds have the subresource is not known here. */
-    return kept == NULL ? next : json_set(next, "status", json_copy(kept));
+    if (kept == NULL || kept->type == JSON_NULL) {
+        json_remove(next, "status");
+        return next;
+    }
+    return json_set(next, "status", json_copy(kept));
 }
 
 bool memory_same_desired(const json *one, const json *other) {

@@ -55,43 +55,61 @@ static bool read_comparison(const char *requirement, comparison *made) {
     return true;
 }
 
-/* A requirement a in (b,c) or a notin (b,c). */
-static windlass_error *set_matches(const char *requirement, const json *labels, bool *match) {
+/* Whether a text can be a key, or a value, of a label selector. A value may be empty. */
+static bool is_word(const char *text) {
+    return text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789./_-")] == '\0';
+}
+
+static bool is_key(const char *text) {
+    return text[0] != '\0' && is_word(text);
+}
+
+/* A requirement a in (b,c) or a notin (b,c). Returns whether it is one. */
+static bool set_matches(const char *requirement, const json *labels, bool *match) {
     size_t end = strlen(requirement), name_end = strcspn(requirement, SPACES), open = strcspn(requirement, "(");
+    const char *name = trimmed(requirement, name_end);
     const char *verb = name_end < open ? trimmed(requirement + name_end, open - name_end) : "";
     bool in = strcmp(verb, "in") == 0;
-    if (requirement[end - 1] != ')' || name_end == 0 || (!in && strcmp(verb, "notin") != 0)) {
-        return memory_invalid(windlass_format("\"%s\" is not a label selector", requirement));
+    if (open == end || requirement[end - 1] != ')' || !is_key(name) || (!in && strcmp(verb, "notin") != 0)) {
+        return false;
     }
-    const char *value = json_text(json_get(labels, windlass_format("%.*s", (int)name_end, requirement)));
+    const char *value = json_text(json_get(labels, name));
     bool found = false;
     for (size_t at = open + 1; at < end; at++) {
-        size_t length = strcspn(requirement + at, ",)");
-        found = found || sdk_same_text(trimmed(requirement + at, length), value);
+        size_t length = strcspn(requirement + at, ",");
+        length = at + length < end ? length : end - 1 - at;
+        const char *wanted = trimmed(requirement + at, length);
+        if (!is_word(wanted)) {
+            return false;
+        }
+        found = found || sdk_same_text(wanted, value);
         at += length;
     }
     *match = found == in;
-    return NULL;
+    return true;
 }
 
 static windlass_error *label_matches(const char *requirement, const json *labels, bool *match) {
     comparison compared;
-    if (read_comparison(requirement, &compared) && compared.name[0] != '\0') {
+    if (read_comparison(requirement, &compared) && is_key(compared.name) && is_word(compared.value)) {
         *match = sdk_same_text(json_text(json_get(labels, compared.name)), compared.value) == compared.equal;
         return NULL;
     }
-    if (strchr(requirement, '(') != NULL) {
-        return set_matches(requirement, labels, match);
-    }
     bool absent = requirement[0] == '!';
     const char *name = absent ? trimmed(requirement + 1, strlen(requirement + 1)) : requirement;
-    *match = (json_get(labels, name) == NULL) == absent;
-    return NULL;
+    if (is_key(name)) {
+        *match = (json_get(labels, name) == NULL) == absent;
+        return NULL;
+    }
+    if (set_matches(requirement, labels, match)) {
+        return NULL;
+    }
+    return memory_invalid(windlass_format("\"%s\" is not a label selector", requirement));
 }
 
 static windlass_error *field_matches(const char *requirement, const json *object, bool *match) {
     comparison compared;
-    if (!read_comparison(requirement, &compared)) {
+    if (!read_comparison(requirement, &compared) || strchr(compared.value, '=') != NULL) {
         return memory_invalid(windlass_format("\"%s\" is not a field selector", requirement));
     }
     bool name = strcmp(compared.name, "metadata.name") == 0;

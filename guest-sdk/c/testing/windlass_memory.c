@@ -167,13 +167,38 @@ json *windlass_memory_objects(const windlass_memory_cluster *cluster) {
     return objects;
 }
 
+/* The HTTP status that API servers return for a code; 0 if they do not return it. */
+static int status_of(windlass_code code) {
+    switch (code) {
+    case WINDLASS_UNAUTHORIZED:
+        return 401;
+    case WINDLASS_FORBIDDEN:
+        return 403;
+    case WINDLASS_NOT_FOUND:
+        return 404;
+    case WINDLASS_ALREADY_EXISTS:
+    case WINDLASS_CONFLICT:
+        return 409;
+    case WINDLASS_EXPIRED:
+        return 410;
+    case WINDLASS_INVALID:
+        return 422;
+    case WINDLASS_THROTTLED:
+        return 429;
+    case WINDLASS_UNAVAILABLE:
+        return 503;
+    default:
+        return 0;
+    }
+}
+
 void windlass_memory_fail_next(windlass_memory_cluster *cluster, windlass_verb verb, windlass_code code, const char *message) {
     failure **place = &cluster->failures;
     while (*place != NULL) {
         place = &(*place)->next;
     }
     *place = windlass_alloc(sizeof **place);
-    **place = (failure){verb, windlass_error_new(code, 0, windlass_format("%s", message)), NULL};
+    **place = (failure){verb, windlass_error_new(code, status_of(code), windlass_format("%s", message)), NULL};
 }
 
 size_t windlass_memory_calls(const windlass_memory_cluster *cluster, windlass_verb verb) {

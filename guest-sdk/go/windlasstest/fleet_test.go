@@ -244,6 +244,7 @@ func TestMisuseOfAFleetEndsTheTest(t *testing.T) {
 		"without a name": func(f *Fleet) { f.Cluster("alpha").Put(map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}) },
 		"without a kind": func(f *Fleet) { f.Cluster("alpha").Put(windlass.Object{"metadata": map[string]any{"name": "a"}}) },
 		"no error":       func(f *Fleet) { f.Cluster("alpha").FailNext(windlass.VerbGet, nil) },
+		"no verb":        func(f *Fleet) { f.Cluster("alpha").FailNext("watch", Error(windlass.CodeThrottled, "no")) },
 		"no JSON":        func(f *Fleet) { f.Config(func() {}) },
 	} {
 		said := failuresOf(func(f *fake) {

@@ -23,6 +23,12 @@ type MemoryCluster struct {
 	failures []failure
 }
 
+// verbs are those of the calls that a guest can make.
+var verbs = []windlass.Verb{
+	windlass.VerbGet, windlass.VerbList, windlass.VerbCreate, windlass.VerbUpdate, windlass.VerbPatch, windlass.VerbApply,
+	windlass.VerbDelete, VerbDeleteCollection,
+}
+
 type failure struct {
 	verb windlass.Verb
 	err  *windlass.APIError
@@ -66,7 +72,7 @@ func (c *MemoryCluster) Put(object any) {
 	c.store.put(put)
 }
 
-// Remove deletes an object as another writer would, and what it alone owned. Finalizers hold the object.
+// Remove deletes an object as another writer would, and what has no other owner. Finalizers hold the object.
 func (c *MemoryCluster) Remove(kind windlass.GroupVersionKind, key windlass.ObjectKey) {
 	c.fleet.lock.Lock()
 	defer c.fleet.lock.Unlock()
@@ -102,6 +108,9 @@ func (c *MemoryCluster) FailNext(verb windlass.Verb, err *windlass.APIError) {
 	c.fleet.t.Helper()
 	if err == nil {
 		c.fleet.t.Fatalf("a call cannot fail without an error: %s", verb)
+	}
+	if !slices.Contains(verbs, verb) {
+		c.fleet.t.Fatalf("a call that no guest makes cannot fail: %q", verb)
 	}
 	c.fleet.lock.Lock()
 	defer c.fleet.lock.Unlock()

@@ -4,6 +4,7 @@ package windlasstest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,14 +37,11 @@ func parseAll[T any](selector string, parse func(requirement string) (func(T) bo
 }
 
 func parseField(requirement string) (func(windlass.Object) bool, error) {
-	path, wanted, differs := strings.Cut(requirement, "!=")
-	if !differs {
-		var equals bool
-		if path, wanted, equals = strings.Cut(requirement, "="); !equals {
-			return nil, invalid("%q is not a field selector", requirement)
-		}
-		wanted = strings.TrimLeft(wanted, "=")
+	parts := fieldComparison.FindStringSubmatch(requirement)
+	if parts == nil {
+		return nil, invalid("%q is not a field selector", requirement)
 	}
+	path, wanted, differs := parts[1], parts[3], parts[2] == "!="
 	path = strings.TrimSpace(path)
 	if path != "metadata.name" && path != "metadata.namespace" {
 		return nil, invalid("a cluster in memory does not select by the field %q", path)
@@ -90,41 +88,44 @@ func requirements(selector string) []string {
 	return parts
 }
 
+// A key, a value, and the three forms of a requirement.
+const (
+	keyPattern   = `([A-Za-z0-9./_-]+)`
+	valuePattern = `[A-Za-z0-9./_-]*`
+)
+
+var (
+	comparison = regexp.MustCompile(`^` + keyPattern + `\s*(!=|==?)\s*(` + valuePattern + `)$`)
+	membership = regexp.MustCompile(
+		`^` + keyPattern + `\s+(in|notin)\s*\(\s*(` + valuePattern + `(?:\s*,\s*` + valuePattern + `)*)\s*\)$`)
+	existence       = regexp.MustCompile(`^(!?)\s*` + keyPattern + `$`)
+	fieldComparison = regexp.MustCompile(`^([^=!]*)(!=|==?)([^=]*)$`)
+)
+
 func parseLabel(requirement string) (func(map[string]string) bool, error) {
-	label := func(name string, accepts func(value string, found bool) bool) (func(map[string]string) bool, error) {
-		name = strings.TrimSpace(name)
+	if parts := comparison.FindStringSubmatch(requirement); parts != nil {
 		return func(labels map[string]string) bool {
-			value, found := labels[name]
-			return accepts(value, found)
+			value, found := labels[parts[1]]
+			return (found && value == parts[3]) == (parts[2] != "!=")
 		}, nil
 	}
-	if name, wanted, ok := strings.Cut(requirement, "!="); ok {
-		wanted = strings.TrimSpace(wanted)
-		return label(name, func(value string, found bool) bool { return !found || value != wanted })
-	}
-	if name, wanted, ok := strings.Cut(requirement, "="); ok {
-		wanted = strings.TrimSpace(strings.TrimLeft(wanted, "="))
-		return label(name, func(value string, found bool) bool { return found && value == wanted })
-	}
-	if head, list, ok := strings.Cut(requirement, "("); ok {
-		set := strings.Split(strings.TrimRight(list, ")"), ",")
+	if parts := membership.FindStringSubmatch(requirement); parts != nil {
+		set := strings.Split(parts[3], ",")
 		for i := range set {
 			set[i] = strings.TrimSpace(set[i])
 		}
-		head = strings.TrimSpace(head)
-		space := strings.LastIndexByte(head, ' ')
-		operator := head[space+1:]
-		if operator != "in" && operator != "notin" {
-			return nil, invalid("%q is not a label selector", requirement)
-		}
-		return label(head[:max(space, 0)], func(value string, found bool) bool {
-			return (found && slices.Contains(set, value)) == (operator == "in")
-		})
+		return func(labels map[string]string) bool {
+			value, found := labels[parts[1]]
+			return (found && slices.Contains(set, value)) == (parts[2] == "in")
+		}, nil
 	}
-	if name, absent := strings.CutPrefix(requirement, "!"); absent {
-		return label(name, func(_ string, found bool) bool { return !found })
+	if parts := existence.FindStringSubmatch(requirement); parts != nil {
+		return func(labels map[string]string) bool {
+			_, found := labels[parts[2]]
+			return found == (parts[1] == "")
+		}, nil
 	}
-	return label(requirement, func(_ string, found bool) bool { return found })
+	return nil, invalid("%q is not a label selector", requirement)
 }
 
 func invalid(format string, values ...any) error {

@@ -31,17 +31,23 @@ func compared(one, other identity) int {
 	)
 }
 
+// part is an object, or its status.
+type part struct {
+	of     identity
+	status bool
+}
+
 // store has the objects of a cluster. It never changes an object in place, so that objects may share what they have in common.
 type store struct {
 	objects map[identity]windlass.Object
 	// applied has what the guest applied last: fields that it no longer applies are removed.
-	applied map[identity]windlass.Object
+	applied map[part]windlass.Object
 	// version grows with every change of any object.
 	version int
 }
 
 func newStore() *store {
-	return &store{objects: map[identity]windlass.Object{}, applied: map[identity]windlass.Object{}}
+	return &store{objects: map[identity]windlass.Object{}, applied: map[part]windlass.Object{}}
 }
 
 // sorted are the identities by kind, namespace and name.
@@ -73,12 +79,12 @@ func (s *store) create(kind windlass.GroupVersionKind, object windlass.Object, d
 	if _, exists := s.objects[identity]; exists {
 		return nil, Error(windlass.CodeAlreadyExists, fmt.Sprintf("%v %v already exists", kind, object.Key()))
 	}
-	if versionOf(object) != nil {
+	if given(object, "resourceVersion") != nil {
 		return nil, invalid("metadata.resourceVersion must not be set on objects to be created")
 	}
-	next := withMetadata(object)
+	next := combined(nil, withMetadata(object), false)
 	delete(next["metadata"].(map[string]any), "uid")
-	return s.saveUnless(dry, identity, next), nil
+	return s.saveUnless(dry, identity, next)
 }
 
 // update replaces the main part or the status; the other stays as it is stored.
@@ -91,16 +97,10 @@ func (s *store) update(kind windlass.GroupVersionKind, object windlass.Object, s
 	if !exists {
 		return nil, notFound(kind, object.Key())
 	}
-	given := versionOf(object)
-	if given != nil && given != any(stored.ResourceVersion()) {
-		message := fmt.Sprintf("%v %v has changed: read it again", kind, object.Key())
-		return nil, Error(windlass.CodeConflict, message)
+	if err := checkMeant(kind, stored, object); err != nil {
+		return nil, err
 	}
-	next := combined(stored, object, status)
-	if status && object["status"] == nil {
-		delete(next, "status") // it is replaced whole
-	}
-	return s.saveUnless(dry, identity, next), nil
+	return s.saveUnless(dry, identity, combined(stored, object, status))
 }
 
 func (s *store) patch(
@@ -119,17 +119,22 @@ func (s *store) apply(kind windlass.GroupVersionKind, object windlass.Object, st
 	if err != nil {
 		return nil, err
 	}
-	next := object
-	if stored, exists := s.objects[identity]; exists {
-		before := map[string]any(s.applied[identity])
-		next = combined(stored, appliedFields(stored, before, object), status)
-	} else if status {
+	stored, exists := s.objects[identity]
+	if !exists && status {
 		return nil, notFound(kind, object.Key())
 	}
-	if !dry {
-		s.applied[identity] = object
+	if err := checkMeant(kind, stored, object); err != nil {
+		return nil, err
 	}
-	return s.saveUnless(dry, identity, next), nil
+	of, next := part{identity, status}, object
+	if exists {
+		next = appliedFields(stored, s.applied[of], object)
+	}
+	saved, err := s.saveUnless(dry, identity, combined(stored, next, status))
+	if _, exists := s.objects[identity]; exists && err == nil && !dry {
+		s.applied[of] = object
+	}
+	return saved, err
 }
 
 func (s *store) delete(kind windlass.GroupVersionKind, key windlass.ObjectKey, options windlass.DeleteOptions) error {
@@ -148,44 +153,58 @@ func (s *store) delete(kind windlass.GroupVersionKind, key windlass.ObjectKey, o
 	return nil
 }
 
-// remove deletes an object, or marks it for deletion if finalizers hold it. Then it deletes what the object alone owned.
+// remove deletes an object, or marks it for deletion if finalizers hold it. Then it deletes what has no other owner.
 func (s *store) remove(identity identity) {
 	object, exists := s.objects[identity]
 	switch {
 	case !exists:
 	case !hasFinalizers(object):
 		delete(s.objects, identity)
-		delete(s.applied, identity)
+		delete(s.applied, part{identity, false})
+		delete(s.applied, part{identity, true})
 		s.version++
 		s.collect(object.UID())
-	case object.At("metadata", "deletionTimestamp") == nil:
+	case !isDeleting(object):
 		next := withMetadata(object)
 		next.Set(stamp, "metadata", "deletionTimestamp")
 		s.save(identity, next)
 	}
 }
 
-// collect deletes the objects whose last owner had this uid.
+// collect takes an owner that is gone out of all objects, and deletes those that it was the last one of.
 func (s *store) collect(uid string) {
 	for _, each := range s.sorted() {
 		owners, _ := s.objects[each].At("metadata", "ownerReferences").([]any)
-		other := func(owner any) bool {
+		others := slices.DeleteFunc(slices.Clone(owners), func(owner any) bool {
 			fields, _ := owner.(map[string]any)
-			return fields["uid"] != any(uid)
+			return fields["uid"] == any(uid)
+		})
+		if len(others) == len(owners) {
+			continue
 		}
-		if len(owners) > 0 && !slices.ContainsFunc(owners, other) {
-			s.remove(each)
+		next := withMetadata(s.objects[each])
+		if len(others) > 0 {
+			next.Set(others, "metadata", "ownerReferences")
+			s.save(each, next)
+			continue
 		}
+		delete(next["metadata"].(map[string]any), "ownerReferences")
+		s.save(each, next)
+		s.remove(each)
 	}
 }
 
 // saveUnless ends a write of a guest.
-func (s *store) saveUnless(dry bool, identity identity, object windlass.Object) windlass.Object {
-	next := deletedAs(s.objects[identity], object)
-	if dry {
-		return next
+func (s *store) saveUnless(dry bool, identity identity, object windlass.Object) (windlass.Object, error) {
+	stored := s.objects[identity]
+	next := deletedAs(stored, object)
+	if isDeleting(stored) && addsFinalizer(stored, next) {
+		return nil, invalid("metadata.finalizers: no new finalizers can be added if the object is being deleted")
 	}
-	return s.save(identity, next)
+	if dry {
+		return next, nil
+	}
+	return s.save(identity, next), nil
 }
 
 // save stores an object with the metadata that a server sets. An unchanged object keeps its version.
@@ -198,7 +217,7 @@ func (s *store) save(identity identity, object windlass.Object) windlass.Object 
 			metadata[name] = stored.At("metadata", name)
 		}
 		generation := stored.Int("metadata", "generation")
-		if !reflect.DeepEqual(desired(stored), desired(next)) {
+		if !reflect.DeepEqual(desired(stored), desired(next)) || isDeleting(next) && !isDeleting(stored) {
 			generation++
 		}
 		metadata["generation"] = generation
@@ -215,64 +234,10 @@ func (s *store) save(identity identity, object windlass.Object) windlass.Object 
 	s.version++
 	metadata["resourceVersion"] = strconv.Itoa(s.version)
 	s.objects[identity] = next
-	if metadata["deletionTimestamp"] != nil && !hasFinalizers(next) {
+	if isDeleting(next) && !hasFinalizers(next) {
 		s.remove(identity)
 	}
 	return next
-}
-
-// withMetadata is an object whose metadata can be changed without a change of the one that it was made from.
-func withMetadata(object windlass.Object) windlass.Object {
-	next := maps.Clone(object)
-	metadata, _ := next["metadata"].(map[string]any)
-	next["metadata"] = maps.Clone(metadata)
-	return next
-}
-
-// deletedAs is an object with the time of deletion of the stored one: only a server sets it.
-func deletedAs(stored, object windlass.Object) windlass.Object {
-	next := withMetadata(object)
-	metadata := next["metadata"].(map[string]any)
-	delete(metadata, "deletionTimestamp")
-	if at := stored.At("metadata", "deletionTimestamp"); at != nil {
-		metadata["deletionTimestamp"] = at
-	}
-	return next
-}
-
-// versionOf is the version that a write names; nil if it names none, or an empty one.
-func versionOf(object windlass.Object) any {
-	version := object.At("metadata", "resourceVersion")
-	if version == any("") {
-		return nil
-	}
-	return version
-}
-
-// combined is the stored object with one part replaced.
-func combined(stored, given windlass.Object, status bool) windlass.Object {
-	next, source := maps.Clone(given), stored
-	if status {
-		next, source = maps.Clone(stored), given
-	}
-	// An object that is stored without a status has none to protect: which kinds have the subresource is not known here.
-	if value, has := source["status"]; has {
-		next["status"] = value
-	}
-	return next
-}
-
-// desired is the part whose changes metadata.generation counts.
-func desired(object windlass.Object) windlass.Object {
-	fields := maps.Clone(object)
-	delete(fields, "metadata")
-	delete(fields, "status")
-	return fields
-}
-
-func hasFinalizers(object windlass.Object) bool {
-	finalizers, _ := object.At("metadata", "finalizers").([]any)
-	return len(finalizers) > 0
 }
 
 // named is the identity of an object to write.

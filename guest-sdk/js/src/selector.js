@@ -8,6 +8,11 @@ import { invalid } from './store.js';
 
 /** @typedef {Record<string, string>} Labels */
 
+/** The forms of a requirement on labels. */
+const COMPARISON = /^([\w./-]+)\s*(!=|==?)\s*([\w./-]*)$/;
+const MEMBERSHIP = /^([\w./-]+)\s+(in|notin)\s*\(\s*([\w./-]*(?:\s*,\s*[\w./-]*)*)\s*\)$/;
+const EXISTENCE = /^(!?)\s*([\w./-]+)$/;
+
 /**
  * Tells whether labels match: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
  *
@@ -45,17 +50,20 @@ function split(selector = '') {
  * @returns {(labels: Labels) => boolean}
  */
 function labelRequirement(requirement) {
-  const [, key, operator, value] = /^([^=!]+)(!=|==?)(.*)$/.exec(requirement) ?? [];
-  if (key !== undefined) return (labels) => (labels[key.trim()] === value.trim()) === (operator !== '!=');
-  if (requirement.includes('(')) {
-    const [, key, operator, values] = /^(\S+)\s+(in|notin)\s*\((.*)\)$/.exec(requirement) ?? [];
-    if (key === undefined) throw invalid(`"${requirement}" is not a label selector`);
+  const compared = COMPARISON.exec(requirement);
+  if (compared) {
+    const [, key, operator, value] = compared;
+    return (labels) => (Object.hasOwn(labels, key) && labels[key] === value) === (operator !== '!=');
+  }
+  const within = MEMBERSHIP.exec(requirement);
+  if (within) {
+    const [, key, operator, values] = within;
     const among = values.split(',').map((value) => value.trim());
     return (labels) => (Object.hasOwn(labels, key) && among.includes(labels[key])) === (operator === 'in');
   }
-  if (!requirement.startsWith('!')) return (labels) => Object.hasOwn(labels, requirement);
-  const absent = requirement.slice(1).trim();
-  return (labels) => !Object.hasOwn(labels, absent);
+  const [, not, key] = EXISTENCE.exec(requirement) ?? [];
+  if (key === undefined) throw invalid(`"${requirement}" is not a label selector`);
+  return (labels) => Object.hasOwn(labels, key) === (not === '');
 }
 
 /**
@@ -63,7 +71,7 @@ function labelRequirement(requirement) {
  * @returns {(object: any) => boolean}
  */
 function fieldRequirement(requirement) {
-  const [, path, operator, value] = /^([^=!]*)(!=|==?)(.*)$/.exec(requirement) ?? [];
+  const [, path, operator, value] = /^([^=!]*)(!=|==?)([^=]*)$/.exec(requirement) ?? [];
   if (path === undefined) throw invalid(`"${requirement}" is not a field selector`);
   const field = /^metadata\.(name|namespace)$/.exec(path.trim())?.[1];
   if (!field) throw invalid(`a cluster in memory does not select by the field "${path.trim()}"`);

@@ -8,6 +8,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ApiError } from './errors.js';
+import { addsFinalizer, appliedTo, combined, deletedAs, isDeleting, merged, named, wanted } from './fields.js';
 
 /** @typedef {{ group: string, kind: string, object: any }} Entry */
 
@@ -17,7 +18,7 @@ const TIME = '2026-01-01T00:00:00Z';
 export class Store {
   /** @type {Map<string, Entry>} By group, kind, namespace and name, without the version: an object can be read in several. */
   #objects = new Map();
-  /** @type {Map<string, any>} What was applied last: fields that are no longer applied go. */
+  /** @type {Map<string, { main?: any, status?: any }>} What was applied last to each part: fields that are no longer applied go. */
   #applied = new Map();
   /** Grows with every change of any object. */
   version = 0;
@@ -32,14 +33,18 @@ export class Store {
 
   /** All objects, by kind, namespace and name. */
   all() {
-    const sorted = [...this.#objects].sort(([a], [b]) => (a < b ? -1 : 1));
-    return sorted.map(([, { object }]) => object);
+    return this.#sorted().map(({ object }) => object);
   }
 
   /** @param {Gvk} kind */
   ofKind({ group, kind }) {
+    const entries = this.#sorted().filter((entry) => entry.group === group && entry.kind === kind);
+    return entries.map(({ object }) => object);
+  }
+
+  #sorted() {
     const sorted = [...this.#objects].sort(([a], [b]) => (a < b ? -1 : 1));
-    return sorted.filter(([, entry]) => entry.group === group && entry.kind === kind).map(([, { object }]) => object);
+    return sorted.map(([, entry]) => entry);
   }
 
   /**
@@ -63,9 +68,9 @@ export class Store {
   create(kind, object, dry) {
     const key = keyOf(object);
     if (this.get(kind, key)) throw failure('already-exists', 409, `${shown(kind, key)} already exists`);
-    if (versionOf(object) !== undefined) throw invalid('metadata.resourceVersion must not be set on objects to be created');
+    if (named(object, 'resourceVersion') !== undefined) throw invalid('metadata.resourceVersion must not be set on objects to be created');
     const { uid: _, ...metadata } = object.metadata;
-    return this.#saveUnless(dry, kind, { ...object, metadata });
+    return this.#saveUnless(dry, kind, combined(undefined, { ...object, metadata }, false));
   }
 
   /**
@@ -77,16 +82,9 @@ export class Store {
    * @param {boolean} dry
    */
   update(kind, object, isStatus, dry) {
-    const key = keyOf(object);
-    const stored = this.#stored(kind, key);
-    const given = versionOf(object);
-    if (given !== undefined && given !== stored.metadata.resourceVersion) {
-      throw failure('conflict', 409, `${shown(kind, key)} has changed: read it again`);
-    }
-    const next = combined(stored, object, isStatus);
-    // The status is replaced whole.
-    if (isStatus && object.status == null) delete next.status;
-    return this.#saveUnless(dry, kind, next);
+    const stored = this.#stored(kind, keyOf(object));
+    checkMeant(kind, stored, object);
+    return this.#saveUnless(dry, kind, combined(stored, object, isStatus));
   }
 
   /**
@@ -110,10 +108,14 @@ export class Store {
     const key = keyOf(object);
     const stored = this.get(kind, key);
     if (!stored && isStatus) throw absent(kind, key);
-    const applied = appliedTo(stored, this.#applied.get(identity(kind, key)), object);
-    const next = stored ? combined(stored, applied, isStatus) : applied;
-    if (!dry) this.#applied.set(identity(kind, key), structuredClone(object));
-    return this.#saveUnless(dry, kind, next);
+    checkMeant(kind, stored, object);
+    const at = identity(kind, key);
+    const part = isStatus ? 'status' : 'main';
+    const before = this.#applied.get(at);
+    const next = appliedTo(stored, before?.[part], object);
+    const saved = this.#saveUnless(dry, kind, combined(stored, next, isStatus));
+    if (this.#objects.has(at) && !dry) this.#applied.set(at, { ...before, [part]: structuredClone(object) });
+    return saved;
   }
 
   /**
@@ -130,7 +132,7 @@ export class Store {
   }
 
   /**
-   * Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what it alone owned.
+   * Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what has no other owner.
    *
    * @param {Gvk} kind
    * @param {Key} key
@@ -139,7 +141,7 @@ export class Store {
     const object = this.get(kind, key);
     if (!object) return;
     if (object.metadata.finalizers?.length > 0) {
-      if (object.metadata.deletionTimestamp == null) {
+      if (!isDeleting(object)) {
         this.#save(kind, { ...object, metadata: { ...object.metadata, deletionTimestamp: TIME } });
       }
       return;
@@ -147,11 +149,26 @@ export class Store {
     this.#objects.delete(identity(kind, key));
     this.#applied.delete(identity(kind, key));
     this.version += 1;
-    const { uid } = object.metadata;
-    for (const { group, kind, object } of [...this.#objects.values()]) {
-      const owners = object.metadata.ownerReferences ?? [];
-      const isOrphan = owners.length > 0 && owners.every((/** @type {any} */ owner) => owner.uid === uid);
-      if (isOrphan) this.remove({ group, version: '', kind }, keyOf(object));
+    this.#collect(object.metadata.uid);
+  }
+
+  /**
+   * Takes an owner that is gone out of all objects, and deletes those that it was the last one of.
+   *
+   * @param {string} uid
+   */
+  #collect(uid) {
+    for (const entry of this.#sorted()) {
+      const [of, key] = [{ ...entry, version: '' }, keyOf(entry.object)];
+      // As it is now: a removal before may have changed it, or taken it away.
+      const object = this.get(of, key);
+      const { ownerReferences: owners, ...metadata } = object?.metadata ?? {};
+      if (!Array.isArray(owners)) continue;
+      const others = owners.filter((owner) => owner?.uid !== uid);
+      if (others.length === owners.length) continue;
+      if (others.length > 0) metadata.ownerReferences = others;
+      this.#save(of, { ...object, metadata });
+      if (others.length === 0) this.remove(of, key);
     }
   }
 
@@ -173,7 +190,11 @@ export class Store {
    * @param {any} object
    */
   #saveUnless(dry, kind, object) {
-    const next = deletedAs(this.get(kind, keyOf(object)), object);
+    const stored = this.get(kind, keyOf(object));
+    const next = deletedAs(stored, object);
+    if (isDeleting(stored) && addsFinalizer(stored, next)) {
+      throw invalid('metadata.finalizers: no new finalizers can be added if the object is being deleted');
+    }
     return dry ? next : this.#save(kind, next);
   }
 
@@ -191,7 +212,7 @@ export class Store {
     const { metadata } = object;
     if (stored) {
       const { uid, creationTimestamp, resourceVersion, generation = 1 } = stored.metadata;
-      const isOther = !isDeepStrictEqual(wanted(stored), wanted(object));
+      const isOther = !isDeepStrictEqual(wanted(stored), wanted(object)) || isDeleting(object) !== isDeleting(stored);
       Object.assign(metadata, { uid, creationTimestamp, resourceVersion, generation: generation + (isOther ? 1 : 0) });
       if (isDeepStrictEqual(stored, object)) return structuredClone(object);
     } else {
@@ -202,7 +223,7 @@ export class Store {
     metadata.resourceVersion = String(this.version);
     this.#objects.set(at, { group: kind.group, kind: kind.kind, object });
     const answer = structuredClone(object);
-    if (metadata.deletionTimestamp != null) this.remove(kind, key);
+    if (isDeleting(object)) this.remove(kind, key);
     return answer;
   }
 }
@@ -250,87 +271,17 @@ const shown = ({ kind }, { namespace, name }) => `${kind} ${namespace == null ? 
 const identity = ({ group, kind }, { namespace, name }) => [group, kind, namespace ?? '', name].join('\u0000');
 
 /**
- * The stored object with one part replaced.
+ * Refuses a write of another object, or of another version, than the stored one. There may be none.
  *
- * @param {any} stored
- * @param {any} given
- * @param {boolean} isStatus
- */
-function combined(stored, given, isStatus) {
-  const status = isStatus ? given.status : stored.status;
-  const next = isStatus ? stored : given;
-  // An object stored without a status has none to protect: which kinds have the subresource is not known here.
-  return status === undefined ? { ...next } : { ...next, status };
-}
-
-/**
- * The object with the time of deletion of the stored one: only a server sets it.
- *
+ * @param {Gvk} kind
  * @param {any} stored
  * @param {any} object
  */
-function deletedAs(stored, object) {
-  const { deletionTimestamp: _, ...metadata } = object.metadata;
-  const at = stored?.metadata.deletionTimestamp;
-  return { ...object, metadata: at == null ? metadata : { ...metadata, deletionTimestamp: at } };
-}
-
-/**
- * The version that a write names: an empty one is none.
- *
- * @param {any} object
- * @returns {string | undefined}
- */
-const versionOf = ({ metadata }) => metadata.resourceVersion || undefined;
-
-/**
- * The part whose changes `metadata.generation` counts.
- *
- * @param {any} object
- */
-function wanted({ metadata: _metadata, status: _status, ...rest }) {
-  return rest;
-}
-
-/** @param {unknown} value */
-const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/**
- * RFC 7386.
- *
- * @param {any} target
- * @param {any} patch
- * @returns {any}
- */
-function merged(target, patch) {
-  if (!isObject(patch)) return patch;
-  const next = isObject(target) ? { ...target } : {};
-  for (const [field, change] of Object.entries(patch)) {
-    if (change === null) delete next[field];
-    else next[field] = merged(next[field], change);
+function checkMeant(kind, stored, object) {
+  const [uid, version] = [named(object, 'uid'), named(object, 'resourceVersion')];
+  const shownKey = shown(kind, keyOf(object));
+  if (uid !== undefined && uid !== stored?.metadata.uid) throw failure('conflict', 409, `${shownKey} is not the object with the uid ${uid}`);
+  if (version !== undefined && stored && version !== stored.metadata.resourceVersion) {
+    throw failure('conflict', 409, `${shownKey} has changed: read it again`);
   }
-  return next;
-}
-
-/**
- * Applies `now`, where `before` was applied last: its fields are set, those of `before` that it lacks go, all others stay. Lists are
- * replaced whole.
- *
- * @param {any} stored
- * @param {any} before
- * @param {any} now
- * @returns {any}
- */
-function appliedTo(stored, before, now) {
-  if (!isObject(stored) || !isObject(now)) return now;
-  const next = { ...stored };
-  for (const [field, old] of Object.entries(isObject(before) ? before : {})) {
-    if (field in now) continue;
-    const rest = isObject(next[field]) && isObject(old) ? appliedTo(next[field], old, {}) : {};
-    // Only what was applied goes; what other writers set in the same object stays.
-    if (Object.keys(rest).length > 0) next[field] = rest;
-    else delete next[field];
-  }
-  for (const [field, value] of Object.entries(now)) next[field] = appliedTo(next[field], before?.[field], value);
-  return next;
 }

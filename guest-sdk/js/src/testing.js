@@ -15,7 +15,8 @@ import { during } from './host/native.js';
 import { deleting, madeHere, operation, selecting } from './operation.js';
 import { mapped, outcome, rawError, recorded, said } from './outcome.js';
 
-export { Fleet, TestCluster } from './memory.js';
+export { Fleet } from './memory.js';
+export { TestCluster } from './memory-cluster.js';
 
 /** Names no cluster: the calls of `fleet` itself. */
 const FLEET = Symbol('fleet');

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import test from 'node:test';
-import { ApiError, defineMapper, defineReconciler, dependents, kind, log, operation } from 'windlass-sdk';
+import { ApiError, defineMapper, defineReconciler, dependents, kind, log, now, operation } from 'windlass-sdk';
 import * as fleets from 'windlass-sdk/fleet';
 import { Fleet } from 'windlass-sdk/testing';
 
@@ -124,6 +124,13 @@ test('a call fails as often as the test says', () => {
   assert.equal(there.status, 'fulfilled');
 });
 
+test('a guest is described, and reads the time that the test sets', () => {
+  const fleet = new Fleet();
+  assert.equal(fleet.describe(reconciler).title, 'copies');
+  fleet.now(new Date('2026-03-04T05:06:07Z'));
+  assert.equal(fleet.run(now).toISOString(), '2026-03-04T05:06:07.000Z');
+});
+
 test('a mapper sees the cluster', () => {
   const fleet = new Fleet();
   const alpha = fleet.cluster('alpha');
@@ -155,5 +162,7 @@ test('a batch of the fleet answers the errors of calls, and throws any other', (
 test('misuse of a fleet is refused', () => {
   const alpha = new Fleet().cluster('alpha');
   assert.throws(() => alpha.failNext('get', /** @type {any} */ (new Error('no'))), TypeError);
+  assert.throws(() => alpha.failNext(/** @type {any} */ ('watch'), new ApiError({ code: 'timeout', message: 'no answer' })), TypeError);
+  assert.throws(() => fleets.clusters(), /a Fleet or a Script of windlass-sdk\/testing/);
   assert.throws(() => new Fleet().run(() => fleets.clusters({ labelSelector: 'a like (b)' })), { code: 'invalid' });
 });

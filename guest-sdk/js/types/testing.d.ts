@@ -146,6 +146,10 @@ export class Fleet {
   readonly lines: Line[];
   /** The cluster of that name, made when it is asked for first. `labels` and `properties` are added to those that it has. */
   cluster(name: string, options?: { labels?: Record<string, string>; properties?: Record<string, string> }): TestCluster;
+  /** Sets the time. */
+  now(time: string | Date): void;
+  /** Runs `describe`, and fills in every default. Throws the guest's errors. */
+  describe(reconciler: RawReconciler): RawDescription;
   /** Runs a part of a guest that logs, reads its config, or opens clusters. */
   run<T>(call: () => T): T;
 }

@@ -31,6 +31,17 @@ def metadata_of(obj: Any) -> Object:
     return metadata if isinstance(metadata, dict) else {}
 
 
+def deleting(obj: Any) -> bool:
+    """Whether an object is being deleted."""
+    return metadata_of(obj).get("deletionTimestamp") is not None
+
+
+def finalizers_of(obj: Any) -> list[Any]:
+    """The finalizers of an object."""
+    finalizers = metadata_of(obj).get("finalizers")
+    return finalizers if isinstance(finalizers, list) else []
+
+
 def merged(target: Any, patch: Any) -> Any:
     """The target after a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
@@ -70,8 +81,10 @@ def _applied_fields(stored: Object, before: Object, now: Object) -> Object:
     return following
 
 
-def combined(stored: Object, given: Object, part: Part) -> Object:
-    """The stored object with one part replaced."""
-    base, status = (given, stored) if part == "main" else (stored, given)
-    # An object stored without a status has none to protect: it is not known which kinds have a status subresource.
-    return {**base, "status": status["status"]} if "status" in status else base
+def combined(stored: Object | None, given: Object, part: Part) -> Object:
+    """The stored object with one part replaced: its status, or the rest. There may be none."""
+    there = {} if stored is None else stored
+    base, source = (given, there) if part == "main" else (there, given)
+    rest = {field: value for field, value in base.items() if field != "status"}
+    status = source.get("status")
+    return rest if status is None else {**rest, "status": status}

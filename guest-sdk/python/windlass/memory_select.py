@@ -3,6 +3,7 @@ wrong one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from .errors import Invalid
@@ -11,6 +12,12 @@ from .objects import Object
 
 
 _Labels = Mapping[str, str]
+
+_KEY, _VALUE = r"([A-Za-z0-9./_-]+)", r"[A-Za-z0-9./_-]*"
+_COMPARISON = re.compile(rf"{_KEY}\s*(!=|==?)\s*({_VALUE})")
+_MEMBERSHIP = re.compile(rf"{_KEY}\s+(in|notin)\s*\(\s*({_VALUE}(?:\s*,\s*{_VALUE})*)\s*\)")
+_EXISTENCE = re.compile(rf"(!?)\s*{_KEY}")
+_FIELD_COMPARISON = re.compile(r"([^=!]*)(!=|==?)([^=]*)")
 
 
 def label_selector(selector: str | None) -> Callable[[_Labels], bool]:
@@ -50,33 +57,25 @@ def _split(selector: str) -> list[str]:
 
 
 def _label_requirement(requirement: str) -> Callable[[_Labels], bool]:
-    key, unequal, wanted = requirement.partition("!=")
-    if unequal:
-        return lambda labels: labels.get(key.strip()) != wanted.strip()
-    name, equal, value = requirement.partition("=")
-    if equal:
-        return lambda labels: labels.get(name.strip()) == value.lstrip("=").strip()
-    head, opened, values = requirement.partition("(")
-    if opened:
-        name, space, operator = head.strip().rpartition(" ")
-        if not space or operator not in ("in", "notin"):
-            raise Invalid(f"{requirement!r} is not a label selector", http_status=422)
-        among = [each.strip() for each in values.rstrip(")").split(",")]
-        return lambda labels: (labels.get(name.strip()) in among) == (operator == "in")
-    if requirement.startswith("!"):
-        return lambda labels: requirement[1:].strip() not in labels
-    return lambda labels: requirement in labels
+    if found := _COMPARISON.fullmatch(requirement):
+        key, operator, wanted = found.groups()
+        return lambda labels: (labels.get(key) == wanted) == (operator != "!=")
+    if found := _MEMBERSHIP.fullmatch(requirement):
+        key, operator, values = found.groups()
+        among = [each.strip() for each in values.split(",")]
+        return lambda labels: (labels.get(key) in among) == (operator == "in")
+    if found := _EXISTENCE.fullmatch(requirement):
+        absent, key = found.groups()
+        return lambda labels: (key in labels) != bool(absent)
+    raise Invalid(f"{requirement!r} is not a label selector", http_status=422)
 
 
 def _field_requirement(requirement: str) -> Callable[[Object], bool]:
-    path, unequal, wanted = requirement.partition("!=")
-    if not unequal:
-        path, equal, wanted = requirement.partition("=")
-        if not equal:
-            raise Invalid(f"{requirement!r} is not a field selector", http_status=422)
-        wanted = wanted.lstrip("=")
-    path = path.strip()
+    found = _FIELD_COMPARISON.fullmatch(requirement)
+    if found is None:
+        raise Invalid(f"{requirement!r} is not a field selector", http_status=422)
+    path, operator, wanted = (each.strip() for each in found.groups())
     if path not in ("metadata.name", "metadata.namespace"):
         raise Invalid(f"a test cluster does not select by the field {path!r}", http_status=422)
     field = path.removeprefix("metadata.")
-    return lambda obj: bool(metadata_of(obj).get(field) == wanted.strip()) != bool(unequal)
+    return lambda obj: bool(metadata_of(obj).get(field) == wanted) == (operator != "!=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import AlreadyExists, Conflict, Invalid, NotFound
-from .memory_fields import Part, applied, combined, merged, metadata_of, same
+from .memory_fields import Part, applied, combined, deleting, finalizers_of, merged, metadata_of, same
 from .objects import Key, Kind, Object, kind_of
 
 _TIME = "2026-01-01T00:00:00Z"
@@ -20,8 +20,8 @@ class Store:
 
     def __init__(self) -> None:
         self._objects: dict[_Identity, Object] = {}
-        self._applied: dict[_Identity, Object] = {}
-        """The fields that the guest applied last, by object; fields that it no longer applies are removed."""
+        self._applied: dict[tuple[_Identity, Part], Object] = {}
+        """The fields that the guest applied last, by object and part; fields that it no longer applies are removed."""
         self.version = 0
         """Grows with every change of any object."""
 
@@ -55,22 +55,16 @@ class Store:
         identity = _identity(kind, key)
         if identity in self._objects:
             raise AlreadyExists(f"{kind} {key} already exists", http_status=409)
-        if _version_of(obj) is not None:
+        if _given(obj, "resourceVersion") is not None:
             raise _invalid("metadata.resourceVersion must not be set on objects to be created")
-        return self._save_unless(dry, identity, _with_metadata(obj, uid=None))
+        return self._save_unless(dry, identity, combined(None, _with_metadata(obj, uid=None), "main"))
 
     def update(self, kind: Kind, obj: Object, part: Part, *, dry: bool) -> Object:
         """Replaces the main part or the status; the other keeps what is stored."""
         key = _needed_key(obj)
         stored = self._stored(kind, key)
-        given = _version_of(obj)
-        if given is not None and given != stored["metadata"]["resourceVersion"]:
-            raise _conflict(f"{kind} {key} has changed: read it again")
-        following = combined(stored, obj, part)
-        if part == "status" and obj.get("status") is None:
-            # The status is replaced whole.
-            following = {field: value for field, value in following.items() if field != "status"}
-        return self._save_unless(dry, _identity(kind, key), following)
+        _check_meant(f"{kind} {key}", stored, obj)
+        return self._save_unless(dry, _identity(kind, key), combined(stored, obj, part))
 
     def patch(self, kind: Kind, key: Key, patch: Any, part: Part, *, dry: bool) -> Object:
         """Changes the main part or the status by a merge patch."""
@@ -83,12 +77,12 @@ class Store:
         stored = self._objects.get(identity)
         if stored is None and part == "status":
             raise _not_found(kind, key)
-        following = applied(stored, self._applied.get(identity), obj)
-        if stored is not None:
-            following = combined(stored, following, part)
-        if not dry:
-            self._applied[identity] = obj
-        return self._save_unless(dry, identity, following)
+        _check_meant(f"{kind} {key}", stored, obj)
+        following = applied(stored, self._applied.get((identity, part)), obj)
+        saved = self._save_unless(dry, identity, combined(stored, following, part))
+        if identity in self._objects and not dry:
+            self._applied[identity, part] = obj
+        return saved
 
     def delete(self, kind: Kind, key: Key, *, uid: str | None, resource_version: str | None, dry: bool) -> None:
         """Deletes an object if it is the one that the preconditions name."""
@@ -100,7 +94,7 @@ class Store:
             self.remove(kind, key)
 
     def remove(self, kind: Kind, key: Key) -> None:
-        """Deletes an object, or marks it for deletion if finalizers hold it. Then deletes its dependents."""
+        """Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what has no other owner."""
         self._remove(_identity(kind, key))
 
     def remove_all(self, objects: list[Object]) -> None:
@@ -112,20 +106,33 @@ class Store:
         obj = self._objects.get(identity)
         if obj is None:
             return
-        if obj["metadata"].get("finalizers"):
-            if obj["metadata"].get("deletionTimestamp") is None:
+        if finalizers_of(obj):
+            if not deleting(obj):
                 self._save(identity, _with_metadata(obj, deletionTimestamp=_TIME))
             return
         del self._objects[identity]
-        self._applied.pop(identity, None)
+        self._applied.pop((identity, "main"), None)
+        self._applied.pop((identity, "status"), None)
         self.version += 1
         self._collect(obj["metadata"]["uid"])
 
     def _collect(self, uid: str) -> None:
-        """Deletes the objects whose last owner had this uid."""
-        orphans = [identity for identity in sorted(self._objects) if _owned_alone(self._objects[identity], uid)]
-        for orphan in orphans:
-            self._remove(orphan)
+        """Takes an owner that is gone out of all objects, and deletes those that it was the last one of."""
+        for identity in sorted(self._objects):
+            # As it is now: a removal before may have changed it, or taken it away.
+            obj = self._objects.get(identity, {})
+            owners = metadata_of(obj).get("ownerReferences")
+            if not isinstance(owners, list):
+                continue
+            others = [owner for owner in owners if not isinstance(owner, dict) or owner.get("uid") != uid]
+            if len(others) == len(owners):
+                continue
+            if others:
+                self._save(identity, _with_metadata(obj, ownerReferences=others))
+                continue
+            metadata = {field: value for field, value in obj["metadata"].items() if field != "ownerReferences"}
+            self._save(identity, {**obj, "metadata": metadata})
+            self._remove(identity)
 
     def _stored(self, kind: Kind, key: Key) -> Object:
         stored = self.get(kind, key)
@@ -135,7 +142,11 @@ class Store:
 
     def _save_unless(self, dry: bool, identity: _Identity, obj: Object) -> Object:
         """The end of a guest's write."""
-        obj = _deleted_as(self._objects.get(identity), obj)
+        stored = self._objects.get(identity)
+        obj = _deleted_as(stored, obj)
+        if deleting(stored) and any(name not in finalizers_of(stored) for name in finalizers_of(obj)):
+            message = "metadata.finalizers: no new finalizers can be added if the object is being deleted"
+            raise _invalid(message)
         return obj if dry else self._save(identity, obj)
 
     def _save(self, identity: _Identity, obj: Object) -> Object:
@@ -147,14 +158,14 @@ class Store:
             obj = _with_metadata(obj, uid=uid, creationTimestamp=_TIME, generation=1)
         else:
             kept = {field: stored["metadata"][field] for field in ("uid", "creationTimestamp", "resourceVersion")}
-            generation = stored["metadata"]["generation"] + (not same(_counted(stored), _counted(obj)))
-            obj = _with_metadata(obj, **kept, generation=generation)
+            counts = not same(_counted(stored), _counted(obj)) or deleting(obj) != deleting(stored)
+            obj = _with_metadata(obj, **kept, generation=stored["metadata"]["generation"] + counts)
             if same(stored, obj):
                 return obj
         self.version += 1
         obj = _with_metadata(obj, resourceVersion=str(self.version))
         self._objects[identity] = obj
-        if obj["metadata"].get("deletionTimestamp") is not None and not obj["metadata"].get("finalizers"):
+        if deleting(obj) and not finalizers_of(obj):
             self._remove(identity)
         return obj
 
@@ -171,19 +182,23 @@ def _deleted_as(stored: Object | None, obj: Object) -> Object:
     return {**obj, "metadata": metadata if at is None else {**metadata, "deletionTimestamp": at}}
 
 
-def _version_of(obj: Object) -> Any:
-    """The version that a write names; an empty one is none."""
-    return obj["metadata"].get("resourceVersion") or None
+def _given(obj: Object, field: str) -> Any:
+    """A field of the metadata that a write names; an empty one is none."""
+    return obj["metadata"].get(field) or None
+
+
+def _check_meant(name: str, stored: Object | None, obj: Object) -> None:
+    """Refuses a write of another object, or of another version, than the stored one. There may be none."""
+    uid, version = _given(obj, "uid"), _given(obj, "resourceVersion")
+    if uid is not None and uid != metadata_of(stored).get("uid"):
+        raise _conflict(f"{name} is not the object with the uid {uid}")
+    if version is not None and stored is not None and version != stored["metadata"]["resourceVersion"]:
+        raise _conflict(f"{name} has changed: read it again")
 
 
 def _counted(obj: Object) -> Object:
     """The part whose changes ``metadata.generation`` counts."""
     return {field: value for field, value in obj.items() if field not in ("metadata", "status")}
-
-
-def _owned_alone(obj: Object, uid: str) -> bool:
-    owners = obj["metadata"].get("ownerReferences")
-    return isinstance(owners, list) and bool(owners) and all(owner.get("uid") == uid for owner in owners)
 
 
 def _identity(kind: Kind, key: Key) -> _Identity:

@@ -20,6 +20,7 @@
 mod apply;
 mod client;
 mod cluster;
+mod fields;
 mod fleet;
 mod select;
 mod store;

@@ -320,8 +320,9 @@ impl Grant {
             })
     }
 
-    /// As [`Self::namespaces`], for a watch. If it has none, a grant that notes takes those that its ceiling leaves, and notes them.
-    pub(crate) fn watched_namespaces(&self, access: &Access<'_>) -> Namespaces {
+    /// As [`Self::namespaces`], for what cannot be without. If there is none, a grant that notes takes those that its ceiling leaves, and notes
+    /// them.
+    pub(crate) fn needed_namespaces(&self, access: &Access<'_>) -> Namespaces {
         let &Access {
             cluster,
             group,

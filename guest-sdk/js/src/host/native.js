@@ -30,7 +30,7 @@ export function during(host, call) {
 /** @returns {Host} */
 export function host() {
   if (!current)
-    throw new Error('there is no host outside of a component: in a test, make the call through a Script of windlass-sdk/testing');
+    throw new Error('there is no host outside of a component: in a test, make the call through a Fleet or a Script of windlass-sdk/testing');
   return current;
 }
 

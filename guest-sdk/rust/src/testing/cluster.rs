@@ -1,6 +1,7 @@
 //! One cluster of a test. Entry point: [`TestCluster`].
 
 use super::Verb;
+use super::fields::difference;
 use super::fleet::TestFleet;
 use super::store::Store;
 use crate::cluster::Cluster;
@@ -101,7 +102,7 @@ impl TestCluster {
         Cluster::from_handle(Handle::Memory(self.clone()))
     }
 
-    /// Stores an object as another writer would: creates or replaces it.
+    /// Stores an object as another writer would: creates it, or replaces the fields that it names.
     ///
     /// # Panics
     /// When it has no `apiVersion`, `kind` or name.
@@ -113,10 +114,8 @@ impl TestCluster {
     ///
     /// # Panics
     /// When it cannot be written as JSON.
-    #[expect(clippy::expect_used, reason = "a test's own mistake")]
     pub fn put_object<T: Resource>(&self, object: &T) {
-        let text = encode(object).expect("the object becomes JSON");
-        self.put(serde_json::from_str(&text).expect("what serde wrote it reads"));
+        self.put(value_of(object));
     }
 
     /// An object as it is stored now, if there is one.
@@ -142,15 +141,20 @@ impl TestCluster {
             .collect()
     }
 
-    /// Changes an object as another writer would, and keeps all of its other fields.
+    /// Changes an object as another writer would: stores what differs after the change, removes what is no longer there, and
+    /// keeps all other fields.
     ///
     /// # Panics
-    /// When there is none, or it is not of this type.
+    /// When there is none, it is not of this type, or the change gives it another name.
     #[expect(clippy::expect_used, reason = "a test's own mistake")]
     pub fn edit<T: Typed>(&self, key: &ObjectKey, change: impl FnOnce(&mut T)) {
         let mut object = self.object::<T>(key).expect("there is an object to edit");
+        let (before, named) = (value_of(&object), object.key());
         change(&mut object);
-        self.put_object(&object);
+        assert_eq!(object.key(), named, "an edit keeps the name");
+        let patch = difference(&before, &value_of(&object));
+        let store = &mut self.state.borrow_mut().store;
+        store.edit(&T::KIND.into(), key, &patch);
     }
 
     /// Deletes an object as another writer would, and the objects that had no other owner.
@@ -202,4 +206,10 @@ impl TestCluster {
     pub(super) fn labels(&self) -> BTreeMap<String, String> {
         self.state.borrow().labels.clone()
     }
+}
+
+#[expect(clippy::expect_used, reason = "a test's own mistake")]
+fn value_of<T: Resource>(object: &T) -> Value {
+    let text = encode(object).expect("the object becomes JSON");
+    serde_json::from_str(&text).expect("what serde wrote it reads")
 }

@@ -65,26 +65,58 @@ fn split(selector: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Splits a comparison at its operator. Returns the value and whether it is to be equal.
+fn comparison(requirement: &str) -> Option<(&str, &str, bool)> {
+    let at = requirement.find(['=', '!'])?;
+    let (key, rest) = requirement.split_at(at);
+    let (value, equal) = match rest.strip_prefix("!=") {
+        Some(value) => (value, false),
+        None => (
+            rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?,
+            true,
+        ),
+    };
+    Some((key.trim(), value.trim(), equal))
+}
+
+/// Splits `a in (b,c)`. Returns the values and whether the label is to be one of them.
+fn membership(requirement: &str) -> Option<(&str, Vec<&str>, bool)> {
+    let (head, set) = requirement.strip_suffix(')')?.split_once('(')?;
+    let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
+    let within = match operator {
+        "in" => true,
+        "notin" => false,
+        _ => return None,
+    };
+    Some((key.trim(), set.split(',').map(str::trim).collect(), within))
+}
+
+/// Whether a text can be a value of a label selector. It may be empty.
+fn is_value(text: &str) -> bool {
+    text.chars()
+        .all(|each| each.is_ascii_alphanumeric() || "./_-".contains(each))
+}
+
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && is_value(text)
+}
+
 fn label_requirement(requirement: &str) -> Result<Test<Labels>, ApiError> {
-    if let Some((key, wanted)) = requirement.split_once("!=") {
-        let (key, wanted) = (key.trim().to_owned(), wanted.trim().to_owned());
-        return Ok(Box::new(move |labels| labels.get(&key) != Some(&wanted)));
+    if let Some((key, wanted, equal)) = comparison(requirement)
+        && is_key(key)
+        && is_value(wanted)
+    {
+        let (key, wanted) = (key.to_owned(), wanted.to_owned());
+        return Ok(Box::new(move |labels| {
+            (labels.get(&key) == Some(&wanted)) == equal
+        }));
     }
-    if let Some((key, wanted)) = requirement.split_once('=') {
-        let wanted = wanted.trim_start_matches('=').trim().to_owned();
-        let key = key.trim().to_owned();
-        return Ok(Box::new(move |labels| labels.get(&key) == Some(&wanted)));
-    }
-    if let Some((head, set)) = requirement.split_once('(') {
-        let set = set.trim_end_matches(')').split(',');
-        let set: Vec<String> = set.map(|value| value.trim().to_owned()).collect();
-        let (key, operator) = head.trim().rsplit_once(' ').unwrap_or((head, ""));
-        let within = match operator {
-            "in" => true,
-            "notin" => false,
-            _ => return Err(invalid(format!("{requirement:?} is not a label selector"))),
-        };
-        let key = key.trim().to_owned();
+    if let Some((key, set, within)) = membership(requirement)
+        && is_key(key)
+        && set.iter().all(|value| is_value(value))
+    {
+        let key = key.to_owned();
+        let set: Vec<String> = set.into_iter().map(str::to_owned).collect();
         return Ok(Box::new(move |labels| {
             labels.get(&key).is_some_and(|found| set.contains(found)) == within
         }));
@@ -93,18 +125,18 @@ fn label_requirement(requirement: &str) -> Result<Test<Labels>, ApiError> {
         Some(key) => (key.trim().to_owned(), false),
         None => (requirement.to_owned(), true),
     };
+    if !is_key(&key) {
+        return Err(invalid(format!("{requirement:?} is not a label selector")));
+    }
     Ok(Box::new(move |labels| labels.contains_key(&key) == wanted))
 }
 
 fn field_requirement(requirement: &str) -> Result<Test<Value>, ApiError> {
-    let (path, wanted, equal) = match requirement.split_once("!=") {
-        Some((path, value)) => (path, value, false),
-        None => match requirement.split_once('=') {
-            Some((path, value)) => (path, value.trim_start_matches('='), true),
-            None => return Err(invalid(format!("{requirement:?} is not a field selector"))),
-        },
+    let compared = comparison(requirement).filter(|(_, value, _)| !value.contains('='));
+    let Some((path, wanted, equal)) = compared else {
+        return Err(invalid(format!("{requirement:?} is not a field selector")));
     };
-    let field = match path.trim() {
+    let field = match path {
         "metadata.name" => "name",
         "metadata.namespace" => "namespace",
         other => {
@@ -113,7 +145,7 @@ fn field_requirement(requirement: &str) -> Result<Test<Value>, ApiError> {
             )));
         }
     };
-    let wanted = wanted.trim().to_owned();
+    let wanted = wanted.to_owned();
     Ok(Box::new(move |object| {
         (object["metadata"][field] == wanted) == equal
     }))

@@ -1,9 +1,11 @@
-//! Objects of a test cluster and how writes change them. Entry point: [`Store`].
+//! Objects of a test cluster. Entry point: [`Store`].
 
-use super::apply;
+mod writes;
+
+use super::fields::{has_finalizers, is_deleting, keep_deletion, merge, wanted};
 use crate::error::ApiError;
 use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Group, kind, namespace and name, without the version: an object can be read in several versions.
@@ -12,14 +14,14 @@ type Identity = (String, String, Option<String>, String);
 #[derive(Debug, Default)]
 pub(super) struct Store {
     objects: BTreeMap<Identity, Value>,
-    /// The fields that the guest applied last, by object; fields that it no longer applies are removed.
-    applied: BTreeMap<Identity, Value>,
+    /// The fields that the guest applied last, by object and part; fields that it no longer applies are removed.
+    applied: BTreeMap<(Identity, Part), Value>,
     /// Grows with every change of any object.
     version: u64,
 }
 
 /// Whether a write is to the object or to its status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Main,
     Status,
@@ -88,113 +90,19 @@ impl Store {
         self.save(identity, object);
     }
 
-    pub(super) fn create(
-        &mut self,
-        kind: &GroupVersionKind,
-        mut object: Value,
-        dry: bool,
-    ) -> Result<Value, ApiError> {
-        let key = key_of(&object).ok_or_else(|| invalid("metadata.name is required"))?;
-        let identity = identity(kind, &key);
-        if self.objects.contains_key(&identity) {
-            let message = format!("{kind} {key} already exists");
-            return Err(ApiError::new(ApiCode::AlreadyExists, message).with_status(409));
-        }
-        if version_of(&object).is_some() {
-            return Err(invalid(
-                "metadata.resourceVersion must not be set on objects to be created",
-            ));
-        }
-        object["metadata"]["uid"] = Value::Null;
-        Ok(self.save_unless(dry, identity, object))
-    }
-
-    /// Replaces the main part or the status; the other keeps what is stored.
-    pub(super) fn update(
-        &mut self,
-        kind: &GroupVersionKind,
-        object: Value,
-        part: Part,
-        dry: bool,
-    ) -> Result<Value, ApiError> {
-        let key = key_of(&object).ok_or_else(|| invalid("metadata.name is required"))?;
-        let identity = identity(kind, &key);
-        let stored = self.stored(kind, &key)?.clone();
-        let current = &stored["metadata"]["resourceVersion"];
-        if version_of(&object).is_some_and(|given| given != current) {
-            return Err(conflict(format!("{kind} {key} has changed: read it again")));
-        }
-        let has_status = !object["status"].is_null();
-        let mut next = combine(&stored, object, part);
-        if let (Part::Status, false, Some(fields)) = (part, has_status, next.as_object_mut()) {
-            // The status is replaced whole.
-            fields.remove("status");
-        }
-        Ok(self.save_unless(dry, identity, next))
-    }
-
-    pub(super) fn merge_patch(
-        &mut self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        patch: &Value,
-        part: Part,
-        dry: bool,
-    ) -> Result<Value, ApiError> {
-        let mut next = self.stored(kind, key)?.clone();
+    /// Changes an object of the test by a merge patch, without preconditions.
+    pub(super) fn edit(&mut self, kind: &GroupVersionKind, key: &ObjectKey, patch: &Value) {
+        let identity = identity(kind, key);
+        let stored = self.objects.get(&identity);
+        let Some(mut next) = stored.cloned() else {
+            panic!("there is no {kind} {key} to edit");
+        };
         merge(&mut next, patch);
-        self.update(kind, next, part, dry)
+        keep_deletion(stored, &mut next);
+        self.save(identity, next);
     }
 
-    pub(super) fn apply(
-        &mut self,
-        kind: &GroupVersionKind,
-        object: &Value,
-        part: Part,
-        dry: bool,
-    ) -> Result<Value, ApiError> {
-        let key = key_of(object).ok_or_else(|| invalid("metadata.name is required"))?;
-        let identity = identity(kind, &key);
-        let before = self.applied.get(&identity).cloned().unwrap_or(Value::Null);
-        let stored = self.objects.get(&identity).cloned();
-        if stored.is_none() && part == Part::Status {
-            return Err(not_found(kind, &key));
-        }
-        let applied = apply::apply(stored.as_ref(), &before, object);
-        let next = match &stored {
-            Some(stored) => combine(stored, applied, part),
-            None => applied,
-        };
-        if !dry {
-            self.applied.insert(identity.clone(), object.clone());
-        }
-        Ok(self.save_unless(dry, identity, next))
-    }
-
-    pub(super) fn delete(
-        &mut self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        uid: Option<&str>,
-        version: Option<&str>,
-        dry: bool,
-    ) -> Result<(), ApiError> {
-        let metadata = &self.stored(kind, key)?["metadata"];
-        let differs = |wanted: Option<&str>, field: &str| {
-            wanted.is_some_and(|wanted| metadata[field] != wanted)
-        };
-        if differs(uid, "uid") || differs(version, "resourceVersion") {
-            return Err(conflict(format!(
-                "{kind} {key} is not the object that the precondition names"
-            )));
-        }
-        if !dry {
-            self.remove(kind, key);
-        }
-        Ok(())
-    }
-
-    /// Deletes an object, or marks it for deletion if finalizers hold it. Then deletes its dependents.
+    /// Deletes an object, or marks it for deletion if finalizers hold it. Then deletes what has no other owner.
     pub(super) fn remove(&mut self, kind: &GroupVersionKind, key: &ObjectKey) {
         self.remove_identity(&identity(kind, key));
     }
@@ -205,46 +113,44 @@ impl Store {
         };
         if has_finalizers(&object) {
             let mut object = object;
-            if object["metadata"]["deletionTimestamp"].is_null() {
+            if !is_deleting(&object) {
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
                 self.save(identity.clone(), object);
             }
             return;
         }
         self.objects.remove(identity);
-        self.applied.remove(identity);
+        for part in [Part::Main, Part::Status] {
+            self.applied.remove(&(identity.clone(), part));
+        }
         self.version += 1;
         self.collect(&object["metadata"]["uid"]);
     }
 
-    /// Deletes the objects whose last owner had this uid.
+    /// Takes an owner that is gone out of all objects, and deletes those that it was the last one of.
     fn collect(&mut self, uid: &Value) {
-        let owned_alone = |object: &Value| match object["metadata"]["ownerReferences"].as_array() {
-            Some(owners) => !owners.is_empty() && owners.iter().all(|owner| &owner["uid"] == uid),
-            None => false,
-        };
-        let orphans: Vec<Identity> = self
-            .objects
-            .iter()
-            .filter(|(_, o)| owned_alone(o))
-            .map(|(i, _)| i.clone())
-            .collect();
-        for orphan in orphans {
-            self.remove_identity(&orphan);
-        }
-    }
-
-    fn stored(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<&Value, ApiError> {
-        self.get(kind, key).ok_or_else(|| not_found(kind, key))
-    }
-
-    /// The end of a guest's write.
-    fn save_unless(&mut self, dry: bool, identity: Identity, mut object: Value) -> Value {
-        keep_deletion(self.objects.get(&identity), &mut object);
-        if dry {
-            object
-        } else {
-            self.save(identity, object)
+        let identities: Vec<Identity> = self.objects.keys().cloned().collect();
+        for identity in identities {
+            // As it is now: a removal before may have changed it, or taken it away.
+            let Some(mut object) = self.objects.get(&identity).cloned() else {
+                continue;
+            };
+            let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() else {
+                continue;
+            };
+            let count = owners.len();
+            owners.retain(|owner| &owner["uid"] != uid);
+            let left = owners.len();
+            if left == count {
+                continue;
+            }
+            if let (0, Some(metadata)) = (left, object["metadata"].as_object_mut()) {
+                metadata.remove("ownerReferences");
+            }
+            self.save(identity.clone(), object);
+            if left == 0 {
+                self.remove_identity(&identity);
+            }
         }
     }
 
@@ -258,8 +164,9 @@ impl Store {
                 for field in ["uid", "creationTimestamp", "resourceVersion"] {
                     server_set(&mut object, field, stored["metadata"][field].clone());
                 }
-                let bump = i64::from(wanted(stored) != wanted(&object));
-                stored["metadata"]["generation"].as_i64().unwrap_or(1) + bump
+                let counts = wanted(stored) != wanted(&object)
+                    || is_deleting(stored) != is_deleting(&object);
+                stored["metadata"]["generation"].as_i64().unwrap_or(1) + i64::from(counts)
             }
             None => {
                 let named = object["metadata"]["uid"].as_str().map(str::to_owned);
@@ -284,77 +191,11 @@ impl Store {
             "resourceVersion",
             json!(self.version.to_string()),
         );
-        let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         self.objects.insert(identity.clone(), object.clone());
-        if deleting && !has_finalizers(&object) {
+        if is_deleting(&object) && !has_finalizers(&object) {
             self.remove_identity(&identity);
         }
         object
-    }
-}
-
-/// Gives an object the time of deletion of the stored one: only a server sets it.
-fn keep_deletion(stored: Option<&Value>, object: &mut Value) {
-    let Some(metadata) = object["metadata"].as_object_mut() else {
-        return;
-    };
-    metadata.remove("deletionTimestamp");
-    let at = stored.map(|stored| &stored["metadata"]["deletionTimestamp"]);
-    if let Some(at) = at.filter(|at| !at.is_null()) {
-        metadata.insert("deletionTimestamp".to_owned(), at.clone());
-    }
-}
-
-/// The version that a write names; an empty one is none.
-fn version_of(object: &Value) -> Option<&Value> {
-    Some(&object["metadata"]["resourceVersion"]).filter(|given| !given.is_null() && *given != "")
-}
-
-/// The stored object with one part replaced.
-fn combine(stored: &Value, given: Value, part: Part) -> Value {
-    let (mut next, status) = match part {
-        Part::Main => (given, stored.get("status").cloned()),
-        Part::Status => (stored.clone(), given.get("status").cloned()),
-    };
-    if let (Value::Object(fields), Some(status)) = (&mut next, status) {
-        // An object stored without a status has none to protect. The test cluster does not know which kinds have a status subresource.
-        fields.insert("status".to_owned(), status);
-    }
-    next
-}
-
-/// The part whose changes `metadata.generation` counts.
-fn wanted(object: &Value) -> Map<String, Value> {
-    let fields = object.as_object().cloned().unwrap_or_default();
-    fields
-        .into_iter()
-        .filter(|(field, _)| field != "metadata" && field != "status")
-        .collect()
-}
-
-fn has_finalizers(object: &Value) -> bool {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|finalizers| !finalizers.is_empty())
-}
-
-/// RFC 7386.
-pub(super) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (field, change) in changes {
-        if change.is_null() {
-            if let Value::Object(fields) = target {
-                fields.remove(field);
-            }
-        } else {
-            merge(&mut target[field], change);
-        }
     }
 }
 
@@ -378,12 +219,4 @@ pub(super) fn key_of(object: &Value) -> Option<ObjectKey> {
 
 pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ApiCode::Invalid, message).with_status(422)
-}
-
-fn conflict(message: String) -> ApiError {
-    ApiError::new(ApiCode::Conflict, message).with_status(409)
-}
-
-fn not_found(kind: &GroupVersionKind, key: &ObjectKey) -> ApiError {
-    ApiError::new(ApiCode::NotFound, format!("{kind} {key} not found")).with_status(404)
 }

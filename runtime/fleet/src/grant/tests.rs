@@ -739,11 +739,11 @@ fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
         ..world.access(Verb::Watch)
     };
     assert_eq!(
-        grant.watched_namespaces(&watch),
+        grant.needed_namespaces(&watch),
         Namespaces::Only(["ns".into()].into())
     );
     assert_eq!(
-        grant.watched_namespaces(&Access {
+        grant.needed_namespaces(&Access {
             group: "batch",
             ..watch
         }),

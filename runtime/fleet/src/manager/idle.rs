@@ -33,13 +33,15 @@ pub(super) async fn idle(core: &Core) -> Idle {
         .iter()
         .filter_map(|cluster| busy_cluster(cluster))
         .collect();
-    let in_backoff = busy_queue(core, &mut busy);
-    let only_backoff = in_backoff > 0 && busy.len() == 1;
-    if busy.is_empty() {
+    let mut in_backoff = busy_queue(core, &mut busy);
+    let mut only_backoff = is_only_backoff(in_backoff, &busy);
+    if busy.is_empty() || only_backoff {
+        busy.clear();
         for cluster in &clusters {
             busy.extend(cluster.sync_check().await);
         }
-        busy_queue(core, &mut busy);
+        in_backoff = busy_queue(core, &mut busy);
+        only_backoff = is_only_backoff(in_backoff, &busy);
     }
     let keys = |state: &str| {
         let filter = KeyFilter {
@@ -75,6 +77,11 @@ pub(super) async fn idle(core: &Core) -> Idle {
         failing,
         terminal,
     }
+}
+
+/// Whether keys in backoff are the only reason.
+fn is_only_backoff(in_backoff: usize, busy: &[String]) -> bool {
+    in_backoff > 0 && busy.len() == 1
 }
 
 fn busy_cluster(cluster: &Cluster) -> Option<String> {

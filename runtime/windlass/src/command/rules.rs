@@ -79,7 +79,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     }
     for name in &failed {
         anstream::eprintln!(
-            "test {name} fails with all rights too, so more may be missing: see windlass test"
+            "test {name} fails with all rights in the clusters that rules open, so more may be missing: see windlass test"
         );
     }
     let is_done = failed.is_empty() && (lacks.is_empty() || args.write);
@@ -124,29 +124,35 @@ fn lacks(documents: &Configuration, needs: &ReconcilerNeeds) -> Vec<Lack> {
         let mut reconcilers = documents.reconcilers();
         let granted = reconcilers.find(|(document, _)| document.identity.name == reconciler);
         let granted = granted.map_or(&[][..], |(_, spec)| &spec.rules);
-        let rules = rules(&needs, &named(granted));
+        let rules = rules(&needs, granted);
         Lack { reconciler, rules }
     });
     lacks.filter(|lack| !lack.rules.is_empty()).collect()
 }
 
-/// The namespaces that rules are about; none: all of them, as tests have objects in some, and their reconciler is for others too.
-fn named(granted: &[RuleSpec]) -> BTreeSet<String> {
-    let all = granted
-        .iter()
-        .flat_map(|rule| rule.namespaces.iter().cloned());
-    let all: BTreeSet<String> = all.collect();
+/// The namespaces that rules are about, for the request's own cluster or for others; none: all of them, as tests have objects in some, and
+/// their reconciler is for others too.
+fn named(granted: &[RuleSpec], own: bool) -> BTreeSet<String> {
+    let rules = granted.iter().filter(|rule| rule.clusters.is_none() == own);
+    let all: BTreeSet<String> = rules
+        .flat_map(|rule| rule.namespaces.iter().cloned())
+        .collect();
     match all.contains("*") {
         true => BTreeSet::new(),
         false => all,
     }
 }
 
-/// The rules for needs, on a line each: first those for the request's own cluster. They are for the `named` namespaces and those of the needs,
-/// or for all if none is named.
-fn rules(needs: &BTreeSet<Need>, named: &BTreeSet<String>) -> Vec<String> {
+/// The rules for needs, on a line each: first those for the request's own cluster. If those that are granted name namespaces, they are for these
+/// and for those of the needs, else for all.
+fn rules(needs: &BTreeSet<Need>, granted: &[RuleSpec]) -> Vec<String> {
+    let [own, other] = [true, false].map(|own| named(granted, own));
     let mut by_cluster: BTreeMap<Option<&ClusterName>, Permissions> = BTreeMap::new();
     for need in needs {
+        let named = match need.cluster {
+            None => &own,
+            Some(_) => &other,
+        };
         let namespaces = match &need.namespace {
             _ if named.is_empty() || !need.namespaced => vec!["*".to_owned()],
             Some(namespace) => vec![namespace.clone()],
@@ -203,6 +209,14 @@ mod tests {
         }
     }
 
+    fn granted(namespaces: &[&str], is_local: bool) -> RuleSpec {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": namespaces});
+        let mut rule: RuleSpec = serde_json::from_value(rule).unwrap();
+        let clusters = is_local.then(|| json!({"local": true}));
+        rule.clusters = clusters.map(|clusters| serde_json::from_value(clusters).unwrap());
+        rule
+    }
+
     #[test]
     fn needs_become_the_fewest_rules_for_each_cluster() {
         let needs = BTreeSet::from([
@@ -214,7 +228,7 @@ mod tests {
             need("secrets", Verb::Get, Some("a"), Some("beta")),
         ]);
         assert_eq!(
-            rules(&needs, &BTreeSet::new()),
+            rules(&needs, &[]),
             [
                 r#"{apiGroups: [""], resources: [configmaps, services], verbs: [list, patch], namespaces: ["*"]}"#,
                 r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {local: true}}"#,
@@ -227,12 +241,15 @@ mod tests {
             need("nodes", Verb::List, None, None),
         ]);
         assert_eq!(
-            rules(&needs, &BTreeSet::from(["a".to_owned(), "b".to_owned()])),
+            rules(&needs, &[granted(&["a", "b"], false)]),
             [
                 r#"{apiGroups: [""], resources: [nodes], verbs: [list], namespaces: ["*"]}"#,
                 r#"{apiGroups: [""], resources: [services], verbs: [list, patch], namespaces: [a]}"#,
                 r#"{apiGroups: [""], resources: [services], verbs: [list], namespaces: [b]}"#,
             ]
         );
+        // A rule for the local cluster says nothing about the request's.
+        let everywhere = rules(&needs, &[granted(&["a"], true)]);
+        assert!(everywhere.iter().all(|rule| rule.contains(r#"["*"]"#)));
     }
 }

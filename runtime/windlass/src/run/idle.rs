@@ -66,9 +66,10 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    fn is_over(self, waited: Duration, least_failures: Option<u32>) -> bool {
-        let hopeless = self.failures.zip(least_failures);
-        waited >= self.timeout || hopeless.is_some_and(|(most, least)| least >= most)
+    /// Whether only keys are left that have failed too often.
+    fn is_used_up(self, least_failures: Option<u32>) -> bool {
+        let failed = self.failures.zip(least_failures);
+        failed.is_some_and(|(most, least)| least >= most)
     }
 }
 
@@ -76,7 +77,7 @@ impl Patience {
 pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Patience) -> Report {
     let start = Instant::now();
     let expected = simulated.map(Simulated::names).unwrap_or_default();
-    let mut steady = 0;
+    let (mut steady, mut hopeless) = (0, 0);
     loop {
         let snapshot = snapshot(app, &expected).await;
         steady = if snapshot.busy.is_empty() {
@@ -84,8 +85,12 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
         } else {
             0
         };
-        let is_over = patience.is_over(start.elapsed(), snapshot.least_failures);
-        if steady >= STEADY || is_over {
+        hopeless = match patience.is_used_up(snapshot.least_failures) {
+            true => hopeless + 1,
+            false => 0,
+        };
+        let is_over = start.elapsed() >= patience.timeout;
+        if steady.max(hopeless) >= STEADY || is_over {
             return report(app, simulated, start.elapsed(), snapshot);
         }
         sleep(INTERVAL).await;
@@ -259,19 +264,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_ends_with_the_time_or_once_every_key_has_failed_too_often() {
+    fn patience_is_used_up_once_every_key_has_failed_too_often() {
         let patience = Patience {
             timeout: Duration::from_secs(60),
             failures: Some(10),
         };
-        let soon = Duration::from_secs(1);
-        assert!(!patience.is_over(soon, None) && !patience.is_over(soon, Some(9)));
-        assert!(patience.is_over(soon, Some(10)));
-        assert!(patience.is_over(Duration::from_secs(60), None));
+        assert!(!patience.is_used_up(None) && !patience.is_used_up(Some(9)));
+        assert!(patience.is_used_up(Some(10)));
         let endless = Patience {
             failures: None,
             ..patience
         };
-        assert!(!endless.is_over(soon, Some(1000)));
+        assert!(!endless.is_used_up(Some(1000)));
     }
 }

@@ -537,5 +537,20 @@ async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Resu
     let page = client.list(&config_map(), &ListOptions::default()).await?;
     assert_eq!(page.items.len(), 1);
     assert_eq!(noted(), [Verb::List, Verb::Watch, Verb::Get]);
+
+    // Within what a tenant allows.
+    let needs = Arc::new(Needs::default());
+    let grant = Grant::none().noting(needs.clone());
+    let bounded = grant.with_ceiling([rule(&["configmaps"], &["*"], &["default"])]);
+    let client = cluster.client(bounded);
+    let page = client.list(&config_map(), &ListOptions::default()).await?;
+    assert_eq!(page.items.len(), 1);
+    let options = DeleteOptions::default();
+    client
+        .delete_collection(&config_map(), &Selection::default(), &options)
+        .await?;
+    let noted = needs.noted();
+    let mut namespaces = noted.iter().map(|need| need.namespace.as_deref());
+    assert!(namespaces.all(|name| name == Some("default")), "{noted:?}");
     fleet.stop().await
 }

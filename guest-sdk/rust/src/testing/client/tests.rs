@@ -54,6 +54,44 @@ fn a_write_of_an_old_version_is_a_conflict() {
 }
 
 #[test]
+fn an_edit_removes_what_is_no_longer_there_and_keeps_the_rest() {
+    let (alpha, key) = (alpha(), ObjectKey::namespaced("default", "a"));
+    alpha.put(json!({
+        "apiVersion": "example.dev/v1", "kind": "Widget",
+        "metadata": {
+            "namespace": "default", "name": "a", "labels": {"l": "1", "m": "2"}, "annotations": {"n": "3"},
+            "finalizers": ["example.dev/hold"], "managedFields": [],
+        },
+        "spec": {"size": 1, "color": "red"}, "status": {"ready": true}, "theirs": 4,
+    }));
+    alpha.edit::<Widget>(&key, |_| {});
+    alpha.edit::<Widget>(&key, |widget| {
+        widget.metadata.labels.remove("l");
+        widget.metadata.annotations.clear();
+        widget.spec = json!({"size": 2});
+        widget.status = Value::Null;
+    });
+    let stored = alpha.objects().remove(0).0;
+    assert_eq!(
+        stored["metadata"],
+        json!({
+            "namespace": "default", "name": "a", "labels": {"m": "2"}, "finalizers": ["example.dev/hold"],
+            "managedFields": [], "uid": "00000000-0000-4000-8000-000000000001", "resourceVersion": "2",
+            "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z",
+        })
+    );
+    assert_eq!(
+        (&stored["spec"], stored.get("status")),
+        (&json!({"size": 2}), None)
+    );
+    assert_eq!(stored["theirs"], 4);
+
+    alpha.remove::<Widget>(&key);
+    alpha.edit::<Widget>(&key, |widget| widget.metadata.finalizers.clear());
+    assert!(alpha.objects().is_empty());
+}
+
+#[test]
 fn status_and_spec_are_written_apart() {
     let (alpha, key) = (alpha(), ObjectKey::namespaced("default", "a"));
     alpha.put_object(&widget("a"));

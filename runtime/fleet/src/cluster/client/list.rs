@@ -71,7 +71,7 @@ impl Client {
                 self.check(&target.resource, None, Verb::List, Some(namespace), name)?;
                 vec![Some(namespace.as_str().into())]
             }
-            None => match self.namespaces(&target.resource, Verb::List, name) {
+            None => match self.needed_namespaces(&target.resource, Verb::List, name) {
                 Namespaces::All => vec![None],
                 Namespaces::Only(names) if target.resource.namespaced => {
                     names.into_iter().map(Some).collect()

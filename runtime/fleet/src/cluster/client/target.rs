@@ -177,6 +177,18 @@ impl Client {
             .is_ok()
     }
 
+    /// As [`Self::namespaces`], for a call that cannot be without: a grant that notes has some, unless its ceiling has none.
+    pub(super) fn needed_namespaces(
+        &self,
+        resource: &Resource,
+        verb: Verb,
+        name: Option<&str>,
+    ) -> Namespaces {
+        let labels = self.cluster.labels();
+        let access = access(self.facts(&labels), resource, None, verb, None, name);
+        self.grant().needed_namespaces(&access)
+    }
+
     /// The namespaces where a verb is granted on all objects, or on those of a name.
     pub(super) fn namespaces(
         &self,

@@ -182,12 +182,10 @@ impl Client {
             None if !resource.namespaced => vec![None],
             // The part of a server has one namespace, whatever is granted.
             None if self.part().is_namespace() => vec![Some(SHOWN_NAMESPACE.into())],
-            None => match self.namespaces(resource, Verb::DeleteCollection, None) {
+            None => match self.needed_namespaces(resource, Verb::DeleteCollection, None) {
                 Namespaces::Only(names) => names.into_iter().map(Some).collect(),
                 // The API has no call for all namespaces at once.
                 Namespaces::All => self.every_namespace().await?,
-                // The check notes each of them.
-                Namespaces::None if self.grant().is_noting() => self.every_namespace().await?,
                 Namespaces::None => vec![None],
             },
         };

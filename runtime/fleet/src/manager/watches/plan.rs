@@ -58,7 +58,7 @@ impl WatchPlan {
         let fields = self.watch.field_selector.as_ref();
         let name = fields.and_then(|fields| fields.exact("metadata.name"));
         let granted = |verb| {
-            self.grant.watched_namespaces(&Access {
+            self.grant.needed_namespaces(&Access {
                 cluster: facts,
                 group: &resource.kind.group,
                 resource: &resource.plural,

@@ -14,7 +14,10 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Resu
     if is_as_meant(text, &new, reconciler, rules) {
         return Ok(new);
     }
-    Err(refused("the document", reconciler, rules))
+    bail!(
+        "the rules of Reconciler {reconciler} are written in a way that this does not change: add these yourself:{}",
+        items(rules)
+    )
 }
 
 /// Whether the new text has the rules before those of the old one, and is the same otherwise.
@@ -49,11 +52,15 @@ fn values(text: &str) -> Option<Vec<Json>> {
 }
 
 fn refused(what: &str, reconciler: &str, rules: &[String]) -> anyhow::Error {
-    let rules: Vec<String> = rules.iter().map(|rule| format!("\n    - {rule}")).collect();
     anyhow::anyhow!(
         "{what} of Reconciler {reconciler} is written in brackets: write spec.rules with a line for each rule, or add these yourself:{}",
-        rules.concat()
+        items(rules)
     )
+}
+
+/// Rules for an error.
+fn items(rules: &[String]) -> String {
+    rules.iter().map(|rule| format!("\n    - {rule}")).collect()
 }
 
 fn inserted(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
@@ -70,6 +77,9 @@ fn inserted(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
         bail!("there is no Reconciler {reconciler} with a spec");
     };
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
+        last.push('\n');
+    }
     let indent = |lines: &[String], at: Position| {
         let line = lines.get(at.line as usize - 1).map_or("", String::as_str);
         line[..line.len() - line.trim_start().len()].to_owned()
@@ -144,6 +154,11 @@ mod tests {
             let new = new.replace("  tenant", "    - {one: 1}\n    - {two: 2}\n  tenant");
             assert_eq!(with(&old)?, new);
         }
+        let last = with("  guest: {path: .}\n  rules: []")?;
+        assert_eq!(
+            last,
+            "  guest: {path: .}\n  rules:\n    - {one: 1}\n    - {two: 2}\n"
+        );
         let new = "  rules:\n    - {one: 1}\n    - {two: 2}\n  guest: {path: .}\n";
         assert_eq!(with("  guest: {path: .}\n")?, new);
         Ok(())
@@ -159,7 +174,7 @@ mod tests {
         ] {
             let error = with(spec).unwrap_err().to_string();
             assert!(
-                error.contains("in brackets") && error.contains("- {two: 2}"),
+                error.contains("of Reconciler a") && error.contains("- {two: 2}"),
                 "{error}"
             );
         }
