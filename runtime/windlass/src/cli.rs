@@ -215,6 +215,17 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_has_a_version_and_a_name() {
+        let parsed = |kind| Cli::try_parse_from(["windlass", "types", "--kind", kind]);
+        for kind in ["v1/ConfigMap", "apps/v1/Deployment"] {
+            assert!(parsed(kind).is_ok(), "{kind}");
+        }
+        for kind in ["ConfigMap", "apps/v1", "apps/v1/", "/Deployment", "a/b/C/D"] {
+            assert!(parsed(kind).is_err(), "{kind}");
+        }
+    }
+
+    #[test]
     fn an_idle_timeout_needs_its_flag() {
         assert!(Cli::try_parse_from(["windlass", "dev", "--idle-timeout", "5s"]).is_err());
         let cli = Cli::try_parse_from([
