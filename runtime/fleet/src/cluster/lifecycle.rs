@@ -434,15 +434,16 @@ mod tests {
     use super::*;
     use anyhow::Result;
 
-    fn lifecycle(name: &str, is_part: bool) -> Result<Lifecycle> {
+    /// Without sources that are still being attached.
+    fn lifecycle(name: &str) -> Result<Lifecycle> {
         let changes = Arc::new(StateChanges::default());
-        Ok(Lifecycle::new(ClusterName::new(name)?, changes, is_part))
+        Ok(Lifecycle::new(ClusterName::new(name)?, changes, false))
     }
 
     /// The cache is filled before the server's task has seen that it was not: no state of the server changes.
     #[test]
     fn a_part_is_told_of_a_filled_cache_though_its_server_was_ready_all_the_time() -> Result<()> {
-        let (whole, part) = (lifecycle("whole", false)?, lifecycle("part", false)?);
+        let (whole, part) = (lifecycle("whole")?, lifecycle("part")?);
         whole.set(ClusterState::Ready, Reach::Full, "all caches are in sync");
         let mut changes = whole.changes();
         whole.await_caches();

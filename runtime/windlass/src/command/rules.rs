@@ -86,10 +86,12 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     Ok(if is_done { super::DONE } else { super::FAILED })
 }
 
-/// Writes a file at once: half of it would be a configuration without rights.
+/// Writes a file at once: half of it would be a configuration without rights. A link stays one, and the file's mode stays.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let file = file.canonicalize()?;
     let new = file.with_extension("yaml.new");
     std::fs::write(&new, text)?;
+    std::fs::set_permissions(&new, file.metadata()?.permissions())?;
     std::fs::rename(new, file)
 }
 

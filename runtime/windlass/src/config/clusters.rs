@@ -82,7 +82,8 @@ pub(crate) fn of_kubectl(
         let bytes = match file::read(&path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) => {
-                refused = anyhow!("{shown}: {error}");
+                refused =
+                    anyhow!("{shown}: {error}; name a kubeconfig with --kubeconfig or KUBECONFIG");
                 continue;
             }
         };

@@ -311,11 +311,18 @@ async fn rules_that_the_tests_need_are_found_and_written() -> Result<()> {
         )),
         "{stdout}"
     );
+    // Documents may be shared by a link.
+    let (file, shared) = (
+        project.path().join("windlass.yaml"),
+        project.path().join("shared.yaml"),
+    );
+    std::fs::rename(&file, &shared)?;
+    std::os::unix::fs::symlink("shared.yaml", &file)?;
     let args = ["rules", "--write", "-o", "json"];
     let told = Program::run(project.path(), args, SOON).await?;
     let told: Json = serde_json::from_str(&told.expect_code(0)?.stdout)?;
     assert_eq!(told["missing"][0]["rules"], serde_json::json!([lacking]));
-    let now = std::fs::read_to_string(project.path().join("windlass.yaml"))?;
+    let now = std::fs::read_to_string(shared)?;
     let expected = in_lines.replace("  - {", &format!("  - {lacking}\n  - {{"));
     assert!(now.contains(&expected), "{now}");
 

@@ -1,4 +1,4 @@
-//! Where exceptions and panics of guests were, as an operator and a test are told.
+//! An exception or a panic of a guest names the lines of its author's files.
 
 use crate::languages::has_tools;
 use crate::project::Project;
