@@ -56,9 +56,9 @@ pub enum Compiler {
 /// How a compiler is started, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilerProcess {
-    /// A program that calls [`crate::compile`] with its last two arguments.
+    /// A program that calls [`crate::compile`] with its last arguments.
     pub program: PathBuf,
-    /// Arguments before these two, which are [`Self::memory`] in bytes and [`Self::time`] in whole seconds.
+    /// Arguments before these: [`Self::memory`] in bytes, [`Self::time`] in whole seconds, and `--often` if [`Self::builds_often`].
     pub arguments: Vec<OsString>,
     /// Most address space, in bytes. Default: 2 GiB.
     pub memory: u64,
@@ -66,6 +66,10 @@ pub struct CompilerProcess {
     pub time: Duration,
     /// Most machine code, in bytes. Default: 512 MiB.
     pub code: usize,
+    /// For a machine on which somebody edits guests. The cache keeps the functions of the last build of each file, and only those that
+    /// differ are compiled, on several processors. A guest whose code breaks the compiler could spoil its own later builds. Default:
+    /// `false`.
+    pub builds_often: bool,
 }
 
 impl CompilerProcess {
@@ -78,6 +82,7 @@ impl CompilerProcess {
             memory: 2 << 30,
             time: Duration::from_secs(60),
             code: 512 << 20,
+            builds_often: false,
         }
     }
 

@@ -162,6 +162,9 @@ pub(crate) struct CompileArgs {
     pub(crate) memory: u64,
     /// Limit of processor time, in seconds
     pub(crate) seconds: u64,
+    /// Compile only functions that are not in the input, on several processors, and print all for the next build
+    #[arg(long)]
+    pub(crate) often: bool,
 }
 
 /// `completion`.

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CompileComponent(limits) = cli.command {
         // First of all, because this process compiles one component in little memory.
-        return windlass_sandbox::compile(limits.memory, limits.seconds);
+        return windlass_sandbox::compile(limits.memory, limits.seconds, limits.often);
     }
     let serves = matches!(cli.command, Command::Run(_) | Command::Dev(_));
     if serves && let Err(error) = allocator::give_back() {
@@ -44,6 +44,18 @@ fn main() -> ExitCode {
             command::FAILED
         }
     }
+}
+
+/// Whether a command is one that authors give again and again while they edit guests.
+fn edits(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Dev(_)
+            | Command::Build(_)
+            | Command::Check(_)
+            | Command::Test(_)
+            | Command::Rules(_)
+    )
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -71,7 +83,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     logging::start(filter.unwrap_or(usual), cli.log_format, traces.as_ref())?;
     let format = cli.output;
-    let engine = guests::engine::options(cli.cache);
+    let engine = guests::engine::options(cli.cache, edits(&cli.command));
     let result = runtime.block_on(async {
         match cli.command {
             Command::Run(args) => command::run::execute(args, format, engine).await,

@@ -9,7 +9,7 @@ const COMPILE: &str = "--compile";
 /// Where this process was started as a compiler: compiles, and ends the process.
 pub(crate) fn compile_if_asked() -> bool {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [first, memory, seconds] = args.as_slice() else {
+    let [first, memory, seconds, often @ ..] = args.as_slice() else {
         return false;
     };
     let (Ok(memory), Ok(seconds)) = (memory.parse(), seconds.parse()) else {
@@ -18,7 +18,7 @@ pub(crate) fn compile_if_asked() -> bool {
     if first != COMPILE {
         return false;
     }
-    let _ = windlass_sandbox::compile(memory, seconds);
+    let _ = windlass_sandbox::compile(memory, seconds, !often.is_empty());
     true
 }
 

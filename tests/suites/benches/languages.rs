@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench languages
+//! cargo bench --bench languages -- saves    from a save in an editor to the new guest at work
 //! ```
 //!
 //! Every row is measured in a process of its own, within some seconds and the time that its component takes to build and to compile. What
@@ -14,10 +15,15 @@ mod table;
 mod turns;
 mod workload;
 
+mod languages {
+    pub(crate) mod saves;
+}
+
 use anyhow::{Context as _, Result, anyhow, bail};
 use figures::median;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use languages::saves;
 use parking_lot::Mutex;
 use rig::{config_map, resident};
 use serde_json::{Value, json};
@@ -63,12 +69,29 @@ const WORKLOAD: Workload = Workload {
     runs: &[&["rust"], &["js"], &["python"], &["go"], &["c"]],
 };
 
+const SAVES: Workload = Workload {
+    name: "saves",
+    title: "a project of windlass new under windlass dev: from a save to the new guest at work, middle of 7 with warm tools, in s",
+    heads: &[
+        "language  ",
+        "first start",
+        "save",
+        "      range",
+        "of it the build",
+        "bar       ",
+    ],
+    runs: &[&["rust"], &["typescript"], &["python"], &["go"], &["c"]],
+};
+
 fn main() -> Result<()> {
     if compiler::compile_if_asked() {
         return Ok(());
     }
-    match workload::asked(&[WORKLOAD])?.as_deref() {
+    match workload::asked(&[WORKLOAD, SAVES])?.as_deref() {
         None => Ok(()),
+        Some([name, language]) if name == SAVES.name => {
+            rig::run(async { tell(saves::measure(language).await?) })
+        }
         Some([_, language]) => rig::run(measure(language)),
         Some(other) => bail!("nothing to measure in {other:?}"),
     }

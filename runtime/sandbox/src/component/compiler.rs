@@ -2,14 +2,20 @@
 //!
 //! An author can make a component that takes any amount of memory and time to compile. So the process has limits of the operating
 //! system. Its output is run unchecked, like the entries of a [cache](crate::CacheOptions).
+//!
+//! It is sent the functions of the build before, with their length before them, and then the component. It answers with the machine code,
+//! with its length before it, and then with the functions for the next build. Without [`CompilerProcess::builds_often`] there are none.
 
 mod child;
+mod functions;
 mod parent;
 
 pub use child::compile;
 
 use crate::instance::memory::Size;
 use crate::options::Compiler;
+#[cfg(doc)]
+use crate::options::CompilerProcess;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -51,23 +57,41 @@ pub(crate) fn chain(error: &wasmtime::Error) -> String {
     causes.join(": ")
 }
 
-/// Compiles a component for an engine.
+/// A component that was compiled.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) code: Vec<u8>,
+    /// For the next build of the same guest. Empty unless the compiler was told that builds come often.
+    pub(crate) functions: Vec<u8>,
+}
+
+/// Compiles a component for an engine, with the functions of the build before.
 pub(crate) async fn run(
     compiler: &Compiler,
     engine: &Engine,
     component: bytes::Bytes,
-) -> Result<Vec<u8>, CompileError> {
+    functions: Vec<u8>,
+) -> Result<Compiled, CompileError> {
     let engine = match compiler {
-        Compiler::Process(process) => return parent::run(process, component).await,
+        Compiler::Process(process) => return parent::run(process, component, functions).await,
         Compiler::InProcess => engine.clone(),
     };
     let compiling = tokio::task::spawn_blocking(move || engine.precompile_component(&component));
+    let functions = Vec::new();
     match compiling.await {
-        Ok(compiled) => compiled.map_err(|error| CompileError::Refused(chain(&error))),
+        Ok(Ok(code)) => Ok(Compiled { code, functions }),
+        Ok(Err(error)) => Err(CompileError::Refused(chain(&error))),
         Err(error) => Err(CompileError::Refused(format!(
             "the compiler panicked: {error}"
         ))),
     }
+}
+
+/// Bytes that have their length before them, and what follows. `None`: they end too early.
+fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    rest.split_at_checked(length)
 }
 
 /// Loads machine code into an engine.

@@ -5,12 +5,14 @@ mod link;
 
 pub use error::LoadError;
 
-use crate::component::compiler::{self, CompileError};
+use crate::component::compiler::{self, CompileError, Compiled};
 use crate::component::section;
 use crate::digest::Digest;
 use crate::engine::Sandbox;
+use crate::options::Compiler;
 use bytes::Bytes;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,6 +99,7 @@ impl Sandbox {
         loaded: impl Fn(Digest) -> Option<Revision>,
     ) -> Result<Revision, LoadError> {
         let (mut source, most) = (source.into(), self.options().max_component);
+        let functions = self.functions_of(&source);
         let held = match &mut source {
             Source::File(_) => None,
             Source::Bytes { bytes, .. } => Some(Bytes::from(std::mem::take(bytes))),
@@ -135,7 +138,7 @@ impl Sandbox {
                             let problem = format!("{name} has changed while it was loaded");
                             return Err(LoadError::Host { problem });
                         }
-                        self.compiled(&name, digest, bytes).await?
+                        self.compiled(&name, digest, bytes, functions).await?
                     }
                 }
             }
@@ -166,22 +169,45 @@ impl Sandbox {
         taken.await.ok().flatten()
     }
 
+    /// The name under which the cache keeps the functions of the last build of a file. `None`: none are kept.
+    fn functions_of(&self, source: &Source) -> Option<Digest> {
+        let (Source::File(path), Compiler::Process(process)) = (source, &self.options().compiler)
+        else {
+            return None;
+        };
+        let path = std::path::absolute(path).ok()?;
+        let name = [b"functions of ", path.as_os_str().as_bytes()].concat();
+        process.builds_often.then(|| Digest::of(&name))
+    }
+
     async fn compiled(
         &self,
         name: &str,
         digest: Digest,
         bytes: Bytes,
+        functions: Option<Digest>,
     ) -> Result<(Component, Option<Duration>), LoadError> {
         let start = Instant::now();
-        let code = compiler::run(&self.options().compiler, self.engine(), bytes)
-            .await
-            .map_err(|error| not_compiled(name, error))?;
+        let sandbox = self.clone();
+        let before = off_thread(move || {
+            let kept = functions.and_then(|name| sandbox.cache()?.get(&name));
+            Ok(kept.unwrap_or_default())
+        });
+        let compiler = &self.options().compiler;
+        let compiled = compiler::run(compiler, self.engine(), bytes, before.await?).await;
+        let Compiled {
+            code,
+            functions: made,
+        } = compiled.map_err(|error| not_compiled(name, error))?;
         let (sandbox, took, name) = (self.clone(), start.elapsed(), name.to_owned());
         off_thread(move || {
             let component = compiler::load(sandbox.engine(), &code);
             let component = component.map_err(|error| link::not_loaded(&name, &error))?;
             if let Some(cache) = sandbox.cache() {
                 cache.put(&digest, &code);
+                if let Some(name) = functions {
+                    cache.put(&name, &made);
+                }
             }
             Ok((component, Some(took)))
         })

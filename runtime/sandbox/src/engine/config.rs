@@ -4,8 +4,9 @@ use crate::options::Options;
 use sha2::{Digest, Sha256};
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, ModuleVersionStrategy,
+    CacheStore, Config, Enabled, Engine, InstanceAllocationStrategy, ModuleVersionStrategy,
     PoolingAllocationConfig, WasmBacktraceDetails, WasmFeatures,
 };
 
@@ -50,9 +51,16 @@ pub(super) fn engine(options: &Options) -> wasmtime::Result<(Engine, u32)> {
     }
 }
 
-/// An engine that compiles code for [`engine`] and runs nothing, so that it reserves no address space.
-pub(crate) fn compiling() -> wasmtime::Result<Engine> {
-    Engine::new(&base()?)
+/// An engine that compiles code for [`engine`] and runs nothing, so that it reserves no address space. With `functions` it compiles
+/// only those that are not there, on several processors.
+pub(crate) fn compiling(functions: Option<Arc<dyn CacheStore>>) -> wasmtime::Result<Engine> {
+    let mut config = base()?;
+    if let Some(functions) = functions {
+        config
+            .parallel_compilation(true)
+            .enable_incremental_compilation(functions)?;
+    }
+    Engine::new(&config)
 }
 
 /// A hash of everything that compiled code depends on: the exact version of the compiler, its settings, its features, the processor. Engines with
@@ -160,7 +168,7 @@ mod tests {
             instances: 4,
             ..Options::default()
         });
-        let fingerprints = [pooled.unwrap().0, compiling().unwrap()].map(|of| fingerprint(&of));
+        let fingerprints = [pooled.unwrap().0, compiling(None).unwrap()].map(|of| fingerprint(&of));
         assert_eq!(fingerprints[0], fingerprints[1]);
         let mut other = base().unwrap();
         other.consume_fuel(true);

@@ -30,7 +30,8 @@ pub(crate) fn all_but_one() -> usize {
     (processors() - 1).max(1)
 }
 
-fn processors() -> usize {
+/// How many threads the machine runs at once.
+pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use windlass_sandbox::{CacheOptions, Compiler, CompilerProcess, Options, Sandbox, SandboxError};
 
 /// Sandbox options: another process of this program compiles components, and `cache` keeps the results. Without `cache` it is the
-/// user's cache folder; `none` keeps nothing.
-pub(crate) fn options(cache: Option<PathBuf>) -> Options {
-    let compiler = CompilerProcess::new(myself(), vec![OsString::from("compile-component")]);
+/// user's cache folder; `none` keeps nothing. Where builds come often, only what differs from the last build is compiled.
+pub(crate) fn options(cache: Option<PathBuf>, builds_often: bool) -> Options {
+    let compiler = CompilerProcess {
+        builds_often,
+        ..CompilerProcess::new(myself(), vec![OsString::from("compile-component")])
+    };
     let cache = match cache {
         Some(folder) if folder == Path::new("none") => None,
         Some(folder) => Some(folder),

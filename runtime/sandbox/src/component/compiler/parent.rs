@@ -1,9 +1,9 @@
 //! The host's side: starts a compiler, sends the component, and interprets its end. Entry point: [`run`].
 
-use super::CompileError;
-use super::child::REFUSED;
+use super::child::{OFTEN, REFUSED};
+use super::{CompileError, Compiled, part};
 use crate::options::CompilerProcess;
-use crate::scheduler::priority::all_but_one;
+use crate::scheduler::priority::processors;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,6 +16,9 @@ const WORDS: u64 = 8 << 10;
 /// The longest compilation by the clock, in multiples of its processor time: other programs may have the processors.
 const CLOCK_PATIENCE: u32 = 4;
 
+/// Most threads of a compiler for builds that come often. Each takes address space, of which the process has little.
+const THREADS: usize = 4;
+
 /// The signals of a process that used too much processor time, and of one that ran out of memory.
 const SIGXCPU: i32 = 24;
 const SIGABRT: i32 = 6;
@@ -23,7 +26,7 @@ const SIGABRT: i32 = 6;
 /// The end of a process, and its output.
 struct Ended {
     status: ExitStatus,
-    code: Vec<u8>,
+    answer: Vec<u8>,
     words: String,
 }
 
@@ -31,7 +34,8 @@ struct Ended {
 pub(super) async fn run(
     process: &CompilerProcess,
     component: bytes::Bytes,
-) -> Result<Vec<u8>, CompileError> {
+    functions: Vec<u8>,
+) -> Result<Compiled, CompileError> {
     let failed = |source| CompileError::Start {
         program: process.program.clone(),
         source,
@@ -39,10 +43,10 @@ pub(super) async fn run(
     let child = Command::new(&process.program)
         .args(&process.arguments)
         .args([process.memory.to_string(), process.seconds().to_string()])
+        .args(process.builds_often.then_some(OFTEN))
         // The host's environment may hold secrets.
         .env_clear()
-        // Leaves a processor to the rest of the host.
-        .env("RAYON_NUM_THREADS", all_but_one().to_string())
+        .env("RAYON_NUM_THREADS", processors().min(THREADS).to_string())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -52,7 +56,7 @@ pub(super) async fn run(
         .map_err(failed)?;
     match timeout(
         CLOCK_PATIENCE * process.time,
-        talk(child, component, process.code),
+        talk(child, &functions, &component, most(process)),
     )
     .await
     {
@@ -62,24 +66,41 @@ pub(super) async fn run(
     }
 }
 
-async fn talk(mut child: Child, component: bytes::Bytes, most: usize) -> std::io::Result<Ended> {
+/// Most bytes of an answer. The functions for the next build are the same code once more, with what describes it.
+fn most(process: &CompilerProcess) -> usize {
+    let times = if process.builds_often { 3 } else { 1 };
+    process.code.saturating_mul(times).saturating_add(8)
+}
+
+async fn talk(
+    mut child: Child,
+    functions: &[u8],
+    component: &[u8],
+    most: usize,
+) -> std::io::Result<Ended> {
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
+        let length = (functions.len() as u64).to_le_bytes();
         if let Some(mut input) = input {
-            // An error means that the process has ended: its status says more.
-            let _ = input.write_all(&component).await;
+            for part in [&length, functions, component] {
+                // An error means that the process has ended: its status says more.
+                let _ = input.write_all(part).await;
+            }
         }
     };
     let read = async {
-        let mut code = Vec::new();
+        let mut answer = Vec::new();
         if let Some(output) = output {
             // One byte beyond the limit shows that there is more. Then the process is killed, or it would wait for a reader for ever.
-            output.take(most as u64 + 1).read_to_end(&mut code).await?;
-            if code.len() > most {
+            output
+                .take(most as u64 + 1)
+                .read_to_end(&mut answer)
+                .await?;
+            if answer.len() > most {
                 child.start_kill()?;
             }
         }
-        std::io::Result::Ok(code)
+        std::io::Result::Ok(answer)
     };
     let listen = async {
         let mut words = Vec::new();
@@ -88,25 +109,33 @@ async fn talk(mut child: Child, component: bytes::Bytes, most: usize) -> std::io
         }
         String::from_utf8_lossy(&words).into_owned()
     };
-    let ((), code, words) = tokio::join!(write, read, listen);
+    let ((), answer, words) = tokio::join!(write, read, listen);
     Ok(Ended {
-        code: code?,
+        answer: answer?,
         status: child.wait().await?,
         words,
     })
 }
 
-fn judge(process: &CompilerProcess, ended: Ended) -> Result<Vec<u8>, CompileError> {
+fn judge(process: &CompilerProcess, ended: Ended) -> Result<Compiled, CompileError> {
     let Ended {
         status,
-        code,
+        answer,
         words,
     } = ended;
-    if code.len() > process.code {
+    if answer.len() > most(process) {
         return Err(CompileError::Code(process.code));
     }
-    if status.success() {
-        return Ok(code);
+    if status.success()
+        && let Some((code, functions)) = part(&answer)
+    {
+        return match code.len() > process.code {
+            true => Err(CompileError::Code(process.code)),
+            false => Ok(Compiled {
+                code: code.to_vec(),
+                functions: functions.to_vec(),
+            }),
+        };
     }
     let starved = [
         "memory allocation of",
