@@ -31,6 +31,7 @@ mod recent;
 mod hot_keys;
 mod leadership;
 mod registrations;
+mod repeats;
 mod watches;
 mod carriers;
 mod engagements;

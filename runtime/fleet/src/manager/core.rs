@@ -19,6 +19,7 @@ use super::options::{Concurrency, END_TIMEOUT, ManagerOptions};
 use super::providers::Providers;
 use super::recent::RecentRuns;
 use super::registrations::Registrations;
+use super::repeats::Repeats;
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{Fleet, SharedOptions, Transports};
@@ -122,6 +123,7 @@ impl Core {
             leadership: leadership.clone(),
             recent: recent.clone(),
             hot_keys: hot_keys.clone(),
+            repeats: Repeats::default(),
             draining: draining.clone(),
             cut_off,
             attempts: TaskTracker::new(),

@@ -5,6 +5,7 @@ use super::leadership::Leadership;
 use super::options::END_TIMEOUT;
 use super::recent::{LastRun, RecentRuns};
 use super::registrations::{Registration, Registrations};
+use super::repeats::Repeats;
 use super::shared_queue::SharedQueue;
 use crate::cluster::call_scope::CallScope;
 use crate::cluster::{Cluster, Fleet};
@@ -31,6 +32,7 @@ pub(super) struct Dispatcher {
     pub(super) leadership: Arc<Leadership>,
     pub(super) recent: Arc<RecentRuns>,
     pub(super) hot_keys: Arc<HotKeyFeed>,
+    pub(super) repeats: Repeats,
     /// Cancelled when a drain begins: nothing is started any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: cancels every attempt.
@@ -161,13 +163,24 @@ impl Dispatcher {
         let ended = work.instrument(span.clone()).await;
         let time = started.elapsed();
         let outcome = outcome(&ended);
-        span.in_scope(|| log(&ended, &run, time));
+        span.in_scope(|| self.log(&ended, &run, time));
         if let Ended::Failed(failure, _) = &ended {
             trace::failed(&span, failure.reason);
         }
         registration.metrics.finished(&attempts, how(&ended), time);
         self.record(&run, &ended, time);
         self.queue.done(run.token, outcome);
+    }
+
+    fn log(&self, ended: &Ended, run: &Run, time: Duration) {
+        let repeats = match ended {
+            Ended::Failed(failure, _) => {
+                let key = (run.controller, &run.request);
+                self.repeats.fold(Instant::now(), key, run.attempt, failure)
+            }
+            _ => None,
+        };
+        log(ended, run, time, repeats);
     }
 
     /// Records how a run ended, for questions about its key.
@@ -210,8 +223,8 @@ fn how(ended: &Ended) -> End<'_> {
     }
 }
 
-/// One line per finished attempt.
-fn log(ended: &Ended, run: &Run, time: Duration) {
+/// One line per finished attempt. `repeats`: equal failures whose lines were for debugging only, as this one is where it is `None`.
+fn log(ended: &Ended, run: &Run, time: Duration, repeats: Option<u32>) {
     let duration_ms = time.as_secs_f64() * 1000.0;
     let (attempt, waited_ms) = (run.attempt, run.waited.as_secs_f64() * 1000.0);
     match ended {
@@ -251,28 +264,27 @@ fn log(ended: &Ended, run: &Run, time: Duration) {
                 failure.reason,
                 failure.message.as_str(),
             );
-            if failure.blame == Blame::Host {
-                tracing::error!(
-                    result,
-                    blame,
-                    reason,
-                    error,
-                    attempt,
-                    duration_ms,
-                    waited_ms,
-                    "reconcile finished"
-                );
-            } else {
-                tracing::warn!(
-                    result,
-                    blame,
-                    reason,
-                    error,
-                    attempt,
-                    duration_ms,
-                    waited_ms,
-                    "reconcile finished"
-                );
+            // Without a value the field is not there.
+            let folded = repeats.filter(|folded| *folded > 0);
+            macro_rules! line {
+                ($level:ident) => {
+                    tracing::$level!(
+                        result,
+                        blame,
+                        reason,
+                        error,
+                        attempt,
+                        repeats = folded,
+                        duration_ms,
+                        waited_ms,
+                        "reconcile finished"
+                    )
+                };
+            }
+            match (repeats, failure.blame) {
+                (None, _) => line!(debug),
+                (Some(_), Blame::Host) => line!(error),
+                (Some(_), _) => line!(warn),
             }
         }
     }
