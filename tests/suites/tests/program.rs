@@ -110,6 +110,8 @@ mod chart;
 mod pod;
 #[path = "program/scraped.rs"]
 mod scraped;
+#[path = "program/several.rs"]
+mod several;
 #[path = "program/shells.rs"]
 mod shells;
 #[path = "program/throwing.rs"]

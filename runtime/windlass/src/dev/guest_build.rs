@@ -14,6 +14,7 @@ mod npm;
 mod python;
 mod saves;
 mod settings;
+mod source;
 mod source_lines;
 mod tool;
 
@@ -21,6 +22,7 @@ use crate::config::schema::Schema;
 pub(crate) use language::Language;
 pub(crate) use saves::{Builds, Built};
 use settings::World;
+use source::Source;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,21 +148,23 @@ fn io_error(path: &Path) -> impl Fn(std::io::Error) -> BuildError + use<> {
 }
 
 /// Builds the guest in `folder` and returns the path of its component. Prints each command and its output on standard error.
-/// One build of a folder waits for another. Dropping the future stops the build.
+/// One build of a package waits for another. Dropping the future stops the build.
 ///
 /// # Errors
 /// [`BuildError`] names the missing tool, the wrong setting or the failed command.
 pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
-    let language = Language::of(folder)?;
-    // Tools run in the folder, so their paths must not depend on the current folder.
-    let source = std::path::absolute(folder).map_err(io_error(folder))?;
-    refuse_links(&source.join(STATE))?;
-    state_folder(&source).map_err(io_error(&source))?;
-    let work = source.join(WORK);
-    std::fs::create_dir_all(&work).map_err(io_error(&work))?;
-    let _lock = lock(&work.join("lock")).await?;
-    let artifact = match language {
-        Language::Rust => cargo::build(&source).await,
+    // Its paths are absolute, because tools run in the guest's folder.
+    let source = Source::of(folder)?;
+    for of in [&source.guest, &source.package] {
+        refuse_links(&of.join(STATE))?;
+        state_folder(of).map_err(io_error(of))?;
+        let work = of.join(WORK);
+        std::fs::create_dir_all(&work).map_err(io_error(&work))?;
+    }
+    let _lock = lock(&source.package.join(WORK).join("lock")).await?;
+    let work = source.guest.join(WORK);
+    let artifact = match source.language {
+        Language::Rust => cargo::build(&source.guest).await,
         Language::JavaScript => npm::build(&source, &work).await,
         Language::Python => python::build(&source, &work).await,
         Language::Go => go::build(&source, &work).await,
@@ -214,7 +218,12 @@ async fn lock(path: &Path) -> Result<File, BuildError> {
 /// # Errors
 /// When there is none.
 pub(crate) fn recognise(folder: &Path) -> Result<(), BuildError> {
-    Language::of(folder).map(|_| ())
+    Source::of(folder).map(|_| ())
+}
+
+/// The folder whose files a guest is made of: its package, or its own folder when it has none.
+pub(crate) fn package(folder: &Path) -> PathBuf {
+    Source::of(folder).map_or_else(|_| folder.to_owned(), |source| source.package)
 }
 
 /// The path of the component after a build of `folder`.

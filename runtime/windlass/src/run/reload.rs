@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::app::rollback::RollbackCall;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
-use crate::dev::guest_build::{Builds, Built};
+use crate::dev::guest_build::{Builds, Built, package};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::watch::{Target, Watch, written_since};
 use std::collections::BTreeSet;
@@ -93,7 +93,7 @@ impl Reload {
         if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
             let folders = source_folders(&self.app.configuration.load_full()).into_iter();
             folders
-                .filter(|folder| written_since(folder, when))
+                .filter(|folder| written_since(&package(folder), when))
                 .for_each(|folder| builds.ask(folder));
         }
         loop {

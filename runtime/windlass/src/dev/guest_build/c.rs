@@ -2,6 +2,7 @@
 
 use super::componentize::componentize;
 use super::settings::Settings;
+use super::source::Source;
 use super::tool::{Tool, on_path};
 use super::{BuildError, fetched, io_error};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,10 @@ use std::path::{Path, PathBuf};
 pub(super) const ZIG: (&str, &str) = ("ziglang", "0.17.0");
 
 /// Folders with the C files and headers of the guest.
-const FOLDERS: [&str; 4] = [".", "src", "sdk/src", "sdk/include"];
+const OWN: [&str; 2] = [".", "src"];
+
+/// Folders with the C files and headers of the SDK, in the package.
+const SDK: [&str; 2] = ["sdk/src", "sdk/include"];
 
 /// The error text for the setting `entry`, which C does not have.
 const EVERY_FILE: &str = "every C file of the folder and of src/ is part of the guest";
@@ -30,47 +34,58 @@ const FLAGS: [&str; 5] = [
 /// A program that compiles only if a compiler has a C library for this target.
 const PROBE: &str = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
 
-/// Builds the guest in `folder` and returns the component in `work`.
-pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
+/// Builds a guest and returns the component in `work`.
+pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+    let folder = &source.guest;
     let settings = Settings::of(folder, "C", &["world"], EVERY_FILE)?;
     let core = work.join("guest.wasm");
     let mut compiler = compiler(folder, work).await?.args(FLAGS);
-    for name in FOLDERS {
-        if folder.join(name).is_dir() {
-            compiler = compiler.arg("-I").arg(name);
-        }
+    for below in folders(source) {
+        compiler = compiler.arg("-I").arg(below);
     }
     compiler
-        .args(sources(folder)?)
+        .args(files(source)?)
         .arg("-o")
         .arg(&core)
         .run()
         .await?;
-    componentize(folder, &core, settings.world).await
+    componentize(&source.package, &core, settings.world).await
+}
+
+/// The folders with C files and headers, relative to the guest, so that the place of a project is no part of its component.
+fn folders(source: &Source) -> Vec<PathBuf> {
+    let below = source.guest.strip_prefix(&source.package);
+    let up: PathBuf = below
+        .iter()
+        .flat_map(|below| below.iter())
+        .map(|_| "..")
+        .collect();
+    let own = OWN.map(PathBuf::from).into_iter();
+    let folders = own.chain(SDK.map(|name| up.join(name)));
+    folders
+        .filter(|name| source.guest.join(name).is_dir())
+        .collect()
 }
 
 /// The C files of the guest and its SDK, without tests.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let mut sources = Vec::new();
-    for name in FOLDERS {
-        let below = folder.join(name);
-        if !below.is_dir() {
-            continue;
-        }
+fn files(source: &Source) -> Result<Vec<PathBuf>, BuildError> {
+    let mut files = Vec::new();
+    for name in folders(source) {
+        let below = source.guest.join(&name);
         for entry in std::fs::read_dir(&below).map_err(io_error(&below))? {
             let file = entry.map_err(io_error(&below))?.file_name();
             let text = file.to_string_lossy();
             if text.ends_with(".c") && !text.ends_with("_test.c") {
-                let path = Path::new(name).join(&file);
+                let path = name.join(&file);
                 // Keeps `./` before a name that a compiler would read as a flag, or as a file of flags.
                 let flag = text.starts_with(['-', '@']);
                 let bare = path.strip_prefix(".").ok().filter(|_| !flag);
-                sources.push(bare.unwrap_or(&path).to_owned());
+                files.push(bare.unwrap_or(&path).to_owned());
             }
         }
     }
-    sources.sort();
-    Ok(sources)
+    files.sort();
+    Ok(files)
 }
 
 /// A compiler for WASI: clang if it has a C library for WASI, else zig.
@@ -112,26 +127,51 @@ fn clang() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn sources_are_those_of_the_guest_and_its_sdk_without_tests() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in [
-            "guest.c",
-            "guest_test.c",
-            "guest.h",
-            "sdk/src/windlass.c",
-            "other/x.c",
-            "-flag.c",
-            "@flags.c",
-        ] {
-            let path = folder.path().join(name);
+    fn put(folder: &Path, names: &[&str]) {
+        for name in names {
+            let path = folder.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
+    }
+
+    #[test]
+    fn files_are_those_of_the_guest_and_its_sdk_without_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        put(
+            folder.path(),
+            &[
+                "guest.c",
+                "guest_test.c",
+                "guest.h",
+                "sdk/src/windlass.c",
+                "sdk/include/windlass.h",
+                "other/x.c",
+                "-flag.c",
+                "@flags.c",
+            ],
+        );
         let expected = ["./-flag.c", "./@flags.c", "guest.c", "sdk/src/windlass.c"];
         let expected = expected.map(PathBuf::from);
-        let found = sources(folder.path()).unwrap();
+        let found = files(&Source::of(folder.path()).unwrap()).unwrap();
         assert_eq!(found, expected);
         assert!(found[0].as_os_str().as_encoded_bytes().starts_with(b"./-"));
+    }
+
+    #[test]
+    fn guests_of_a_package_share_its_sdk_and_nothing_else() {
+        let package = tempfile::tempdir().unwrap();
+        put(
+            package.path(),
+            &[
+                "guest.c",
+                "sdk/src/windlass.c",
+                "sdk/include/windlass.h",
+                "more/backup/guest.c",
+            ],
+        );
+        let source = Source::of(&package.path().join("more/backup")).unwrap();
+        let expected = ["../../sdk/src/windlass.c", "guest.c"].map(PathBuf::from);
+        assert_eq!(files(&source).unwrap(), expected);
     }
 }

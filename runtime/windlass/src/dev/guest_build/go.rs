@@ -3,6 +3,7 @@
 use super::componentize::componentize;
 use super::exports::exports;
 use super::settings::{self, Settings, World, check_entry};
+use super::source::Source;
 use super::tool::Tool;
 use super::{BuildError, io_error};
 use std::path::{Path, PathBuf};
@@ -19,8 +20,9 @@ const LINKER_FLAGS: &str = "-ldflags=-w";
 /// The export of a guest that imports package `mapper` of the SDK.
 const MAPPER: &str = "windlass:runtime/mapper@0.1.0#map-objects";
 
-/// Builds the module in `folder` and returns the component in `work`.
-pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
+/// Builds a guest and returns the component in `work`.
+pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+    let folder = &source.guest;
     let settings = Settings::of(folder, "Go", &["world", "entry"], "")?;
     let entry = settings.entry.as_deref().unwrap_or(".");
     check_entry(entry, &folder.join(settings::FILE))?;
@@ -44,7 +46,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
         World::Reconcile => fitting(&std::fs::read(&core).map_err(io_error(&core))?),
         chosen => chosen,
     };
-    componentize(folder, &core, world).await
+    componentize(&source.package, &core, world).await
 }
 
 fn go(folder: &Path) -> Tool {

@@ -3,9 +3,10 @@
 
 use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
+use super::source::Source;
 use super::source_lines::SourceLines;
 use super::tool::Tool;
-use super::{BuildError, contract, io_error};
+use super::{BuildError, WORK, contract, io_error};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
 const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 
 /// The entry files to try if package.json names none.
-const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
+pub(super) const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
 
 /// Other package managers by their lock files. The build does not change packages that they installed.
 const OTHERS: [(&str, &str); 4] = [
@@ -35,7 +36,7 @@ const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 const FLEET: &str = "windlass:runtime/fleet@";
 
 /// The parts of package.json that matter here.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Manifest {
     main: Option<String>,
     #[serde(default)]
@@ -71,33 +72,61 @@ struct Import {
     path: String,
 }
 
-/// Builds the package in `folder` and returns the component in `work`.
-pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
-    let manifest: Manifest = read_json(&folder.join("package.json"))?;
+/// Builds a guest and returns the component in `work`.
+pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+    let (guest, package) = (&source.guest, &source.package);
+    let package_json = package.join("package.json");
+    // What it says of the entry and the world is for the guest in its own folder.
+    let manifest: Manifest = match source.is_part() {
+        true => Manifest::default(),
+        false => read_json(&package_json)?,
+    };
     settings::Settings::of(
-        folder,
+        guest,
         "JavaScript",
         &[],
         "package.json has it, as \"windlass\": {…}",
     )?;
-    let entry = entry(folder, &manifest)?;
-    check_entry(&entry, &folder.join("package.json"))?;
-    install(folder, work).await?;
-    let (bundler, componentizer) = (tool(folder, BUNDLER)?, tool(folder, COMPONENTIZER)?);
-    check_types(folder).await?;
-    let module = bundle(folder, work, &bundler, &entry).await?;
-    let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
-    let world = world(&module, &work.join("guest.json"), manifest.windlass.world)?.name();
+    let entry = entry(guest, &manifest)?;
+    check_entry(&entry, &package_json)?;
+    install(package, &package.join(WORK)).await?;
+    let (bundler, componentizer) = (tool(guest, BUNDLER)?, tool(guest, COMPONENTIZER)?);
+    // Both at once: each takes as long as the other.
+    let (component, ()) = tokio::try_join!(
+        component(
+            source,
+            work,
+            &entry,
+            manifest.windlass.world,
+            [&bundler, &componentizer]
+        ),
+        check_types(source, work)
+    )?;
+    Ok(component)
+}
+
+/// Bundles the guest, and makes a component of the bundle unless it is that of the last build.
+async fn component(
+    source: &Source,
+    work: &Path,
+    entry: &str,
+    world: Option<World>,
+    [bundler, componentizer]: [&Path; 2],
+) -> Result<PathBuf, BuildError> {
+    let (guest, package) = (&source.guest, &source.package);
+    let module = bundle(guest, work, bundler, entry).await?;
+    let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
+    let world = fitting(&module, &work.join("guest.json"), world)?.name();
     // The tool's output differs in each run, and the host would compile it again.
     let inputs = Inputs::new(&[world, &componentizer.to_string_lossy()])
-        .path(&folder.join("package.json"))?
+        .path(&package.join("package.json"))?
         .path(&module)?
         .path(&wit)?;
     if inputs.made(&component) {
         return Ok(component);
     }
     // Not minified: readable stack traces are worth one percent of size.
-    Tool::new(&componentizer, folder, NODE)
+    Tool::new(componentizer, guest, NODE)
         .arg("--wit")
         .arg(wit)
         .args(["--world", world, "--js"])
@@ -183,13 +212,24 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Checks the types of a project with a tsconfig.json and the compiler of TypeScript. esbuild only leaves them out.
-async fn check_types(folder: &Path) -> Result<(), BuildError> {
-    let compiler = find(folder, "tsc").filter(|_| folder.join("tsconfig.json").is_file());
-    match compiler {
+/// Checks the types of a guest or package with a tsconfig.json and the compiler of TypeScript, which keeps in `work` what it knows of files
+/// that do not change. esbuild only leaves types out.
+async fn check_types(source: &Source, work: &Path) -> Result<(), BuildError> {
+    let mut folders = [&source.guest, &source.package].into_iter();
+    let configured = folders.find(|folder| folder.join("tsconfig.json").is_file());
+    let Some(folder) = configured else {
+        return Ok(());
+    };
+    match find(folder, "tsc") {
         Some(compiler) => {
             let check = Tool::new(&compiler, folder, NODE);
-            check.args(["--noEmit", "--project", "."]).run().await
+            let known = work.join("types.json");
+            check
+                .args(["--noEmit", "--project", ".", "--incremental"])
+                .arg("--tsBuildInfoFile")
+                .arg(known.strip_prefix(folder).unwrap_or(&known))
+                .run()
+                .await
         }
         None => Ok(()),
     }
@@ -231,7 +271,7 @@ async fn bundle(
 }
 
 /// The guest's world: the chosen one if the guest matches it, or without a choice the one that it matches.
-fn world(module: &Path, made: &Path, chosen: Option<World>) -> Result<World, BuildError> {
+fn fitting(module: &Path, made: &Path, chosen: Option<World>) -> Result<World, BuildError> {
     let made: Made = read_json(made)?;
     let bundle = made.outputs.into_values().next().unwrap_or_default();
     bundle.world(chosen).map_err(|why| BuildError::Component {

@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use super::settings::{Settings, read_toml};
+use super::source::Source;
 use super::tool::{Tool, on_path};
 use super::{BuildError, contract, fetched, io_error};
 use crate::watch::is_left_by_tools;
@@ -14,7 +15,7 @@ const COMPONENTIZER: &str = "componentize-py";
 const VERSION: &str = "0.25.1";
 
 /// The module of the reconciler if pyproject.toml names none.
-const ENTRY: &str = "guest";
+pub(super) const ENTRY: &str = "guest";
 
 /// The error text for settings in the wrong file.
 const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
@@ -41,13 +42,12 @@ struct Tools {
     windlass: Settings,
 }
 
-/// Builds the project in `folder` and returns the component in `work`.
-pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
-    let manifest: Manifest = read_toml(&folder.join("pyproject.toml"))?;
-    let settings = manifest.tool.windlass;
-    Settings::of(folder, "Python", &[], ELSEWHERE)?;
+/// Builds a guest and returns the component in `work`.
+pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+    let (folder, package) = (&source.guest, &source.package);
+    let settings = settings(source)?;
     let refused = |why: String| BuildError::Settings {
-        path: folder.join("pyproject.toml"),
+        path: package.join("pyproject.toml"),
         why,
     };
     if settings.language.is_some() {
@@ -57,7 +57,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     }
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
     // Installed packages are not searched.
-    let own = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    let own = Some(package.join(".venv")).filter(|venv| venv.is_dir());
     if own.is_none() && !has_module(folder, entry) {
         return Err(refused(format!(
             "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
@@ -65,11 +65,11 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     }
     let exports = work.join("python");
     write_exports(folder, &exports, &settings)?;
-    let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
+    let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     // A project that has installed packages is built each time.
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let venv = own.or(active);
-    let inputs = inputs(folder, &exports, &wit)?;
+    let inputs = inputs(package, &exports, &wit)?;
     if venv.is_none() && inputs.made(&component) {
         return Ok(component);
     }
@@ -87,7 +87,9 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
         .arg("--python-path")
         .arg(&exports)
         .args(["--python-path", "."]);
-    for folder in MODULES.map(|name| folder.join(name)) {
+    let shared = Some(package.clone()).filter(|_| source.is_part());
+    let modules = MODULES.map(|name| package.join(name)).into_iter();
+    for folder in shared.into_iter().chain(modules) {
         if folder.is_dir() {
             tool = tool.arg("--python-path").arg(folder);
         }
@@ -103,6 +105,16 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
         inputs.note(&component)?;
     }
     Ok(component)
+}
+
+/// The settings of a guest: of its pyproject.toml, or of the windlass.toml in its folder of a package.
+fn settings(source: &Source) -> Result<Settings, BuildError> {
+    if source.is_part() {
+        return Settings::of(&source.guest, "Python", &["world", "entry"], ELSEWHERE);
+    }
+    Settings::of(&source.guest, "Python", &[], ELSEWHERE)?;
+    let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
+    Ok(manifest.tool.windlass)
 }
 
 /// An environment without packages: without one, the tool uses the packages of the machine.
@@ -200,7 +212,8 @@ mod tests {
         let path = folder.path();
         let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
         std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
-        let said = build(path, path).await.unwrap_err().to_string();
+        let source = Source::of(path).unwrap();
+        let said = build(&source, path).await.unwrap_err().to_string();
         assert!(
             said.contains("greeter") && said.contains("tool.windlass.entry"),
             "{said}"

@@ -1,6 +1,6 @@
 //! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
 
-use super::{BuildError, build};
+use super::{BuildError, build, package};
 use crate::watch::{Target, Watch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// Source folders, built one at a time after each save.
 pub(crate) struct Builds {
     watch: Watch,
+    /// The folders of each watched package. Any file of it may be a part of each.
+    packages: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// Folders to build, and whether that replaces a stopped build of the folder.
     asked: BTreeMap<PathBuf, bool>,
     running: Option<Running>,
@@ -43,6 +45,7 @@ impl Builds {
     pub(crate) fn start() -> notify::Result<Self> {
         Ok(Self {
             watch: Watch::start()?,
+            packages: BTreeMap::new(),
             asked: BTreeMap::new(),
             running: None,
         })
@@ -53,8 +56,15 @@ impl Builds {
         self.asked.retain(|folder, _| folders.contains(folder));
         self.running
             .take_if(|running| !folders.contains(&running.folder));
-        self.watch
-            .set(folders.into_iter().map(Target::Tree).collect());
+        self.packages.clear();
+        for folder in folders {
+            self.packages
+                .entry(package(&folder))
+                .or_default()
+                .push(folder);
+        }
+        let packages = self.packages.keys().cloned();
+        self.watch.set(packages.map(Target::Tree).collect());
     }
 
     /// Builds a folder as if it had been saved. Stops a running build of the folder, because its sources are older, unless that build
@@ -87,8 +97,9 @@ impl Builds {
                 }
                 saved = self.watch.changed() => {
                     for target in saved {
-                        if let Target::Tree(folder) = target {
-                            self.ask(folder);
+                        if let Target::Tree(package) = target {
+                            let folders = self.packages.get(&package).cloned();
+                            folders.into_iter().flatten().for_each(|folder| self.ask(folder));
                         }
                     }
                 }

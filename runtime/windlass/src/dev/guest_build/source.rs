@@ -1,0 +1,139 @@
+//! Finds the package that a guest's source is a part of. Entry point: [`Source::of`].
+
+use super::language::Language;
+use super::settings::read_toml;
+use super::{BuildError, io_error, npm, python};
+use std::path::{Path, PathBuf};
+
+/// The header of the SDK for C, in the folder of a package.
+const C_HEADER: &str = "sdk/include/windlass.h";
+
+/// The source of a guest. Several guests may be folders of one package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) language: Language,
+    /// Where its code begins.
+    pub(super) guest: PathBuf,
+    /// Where its dependencies and its SDK are: the guest's own folder, or one above.
+    pub(super) package: PathBuf,
+}
+
+impl Source {
+    /// The source of the guest in `folder`, with absolute paths. A folder without a package of its own is a part of the package around it.
+    ///
+    /// # Errors
+    /// When there is no guest, or several; the error lists the markers.
+    pub(super) fn of(folder: &Path) -> Result<Self, BuildError> {
+        let guest = std::path::absolute(folder).map_err(io_error(folder))?;
+        let (language, package) = match Language::of(folder) {
+            Ok(Language::C) => (Language::C, with_c_sdk(&guest)),
+            Ok(Language::Rust) => (Language::Rust, workspace(&guest)),
+            Ok(language) => (language, guest.as_path()),
+            Err(none @ BuildError::NoGuest(_)) => around(&guest).ok_or(none)?,
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            language,
+            package: package.to_owned(),
+            guest,
+        })
+    }
+
+    /// Whether the package has the guest in a folder below it.
+    pub(super) fn is_part(&self) -> bool {
+        self.guest != self.package
+    }
+}
+
+/// The nearest package around a folder, if a guest of its language begins in the folder.
+fn around(folder: &Path) -> Option<(Language, &Path)> {
+    let mut above = folder.ancestors().skip(1);
+    let (language, package) = above.find_map(|it| Some((Language::of(it).ok()?, it)))?;
+    begins_in(language, folder).then_some((language, package))
+}
+
+/// Whether a folder has the file where guests of a language begin. In Rust and C that file marks a package of its own.
+fn begins_in(language: Language, folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).is_file();
+    match language {
+        Language::JavaScript => npm::ENTRIES.into_iter().any(has),
+        Language::Python => has(&format!("{}.py", python::ENTRY)),
+        Language::Go => has("main.go"),
+        Language::Rust | Language::C => false,
+    }
+}
+
+/// The workspace of a package of cargo, or the package itself.
+fn workspace(guest: &Path) -> &Path {
+    let mut folders = guest.ancestors();
+    let is_root = |folder: &&Path| {
+        let manifest = read_toml::<toml::Table>(&folder.join(Language::Rust.marker()));
+        manifest.is_ok_and(|manifest| manifest.contains_key("workspace"))
+    };
+    folders.find(is_root).unwrap_or(guest)
+}
+
+/// The nearest folder with the SDK for C, from the guest's upwards. Without any, the compiler says what is missing.
+fn with_c_sdk(guest: &Path) -> &Path {
+    let mut folders = guest.ancestors();
+    let found = folders.find(|folder| folder.join(C_HEADER).is_file());
+    found.unwrap_or(guest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(folder: &Path, name: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_a_package_is_a_guest_where_code_begins_in_it() {
+        for (marker, first) in [
+            ("package.json", "backup/guest.ts"),
+            ("pyproject.toml", "backup/guest.py"),
+            ("go.mod", "backup/main.go"),
+            (C_HEADER, "backup/guest.c"),
+        ] {
+            let package = tempfile::tempdir().unwrap();
+            put(package.path(), marker);
+            put(package.path(), first);
+            put(package.path(), "docs/page.md");
+            let source = Source::of(&package.path().join("backup")).unwrap();
+            assert_eq!(source.package, package.path(), "{marker}");
+            assert!(source.is_part());
+            let error = Source::of(&package.path().join("docs")).unwrap_err();
+            assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_member_of_a_workspace_of_cargo_is_a_part_of_it() {
+        let workspace = tempfile::tempdir().unwrap();
+        let manifest = |folder: &str, text: &str| {
+            let folder = workspace.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("Cargo.toml"), text).unwrap();
+            Source::of(&folder).unwrap().package
+        };
+        let whole = manifest("", "[workspace]\n");
+        assert_eq!(whole, workspace.path());
+        let member = "[package]\nname = \"a\"\n";
+        assert_eq!(manifest("a", member), workspace.path());
+        let alone = manifest("b", &format!("{member}[workspace]\n"));
+        assert_eq!(alone, workspace.path().join("b"));
+    }
+
+    #[test]
+    fn a_folder_with_a_package_of_its_own_is_no_part_of_another() {
+        let outer = tempfile::tempdir().unwrap();
+        for name in ["package.json", "inner/go.mod", "inner/main.go"] {
+            put(outer.path(), name);
+        }
+        let source = Source::of(&outer.path().join("inner")).unwrap();
+        assert_eq!((source.language, source.is_part()), (Language::Go, false));
+    }
+}
