@@ -36,6 +36,12 @@ impl Needs {
         self.0.lock().clone()
     }
 
+    /// Whether there may be more: no further call is noted.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.lock().len() >= MOST
+    }
+
     pub(super) fn note(&self, access: &Access<'_>) {
         let resource = match access.subresource {
             Some(subresource) => format!("{}/{subresource}", access.resource),

@@ -1,8 +1,10 @@
 //! `windlass check`: a component's imports, exports and rules. Entry point: [`execute`].
 
+mod missing;
+
 use crate::cli::{CheckArgs, Format};
 use crate::config::document::{Position, split};
-use crate::config::kinds::GuestSource;
+use crate::config::kinds::{GuestSource, RuleSpec};
 use crate::config::schema::{self, Place, Shows};
 use crate::dev::seed::Layout;
 use crate::guests::component;
@@ -10,6 +12,7 @@ use crate::output::{Tone, printable, size, spent};
 use crate::reconcilers;
 use crate::registry::{Reference, SCHEME};
 use anyhow::{Context, Result, bail};
+use missing::{Missing, missing};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +33,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         }
         None => super::registry::component_of(&args.file)?,
     };
-    let configs = configs(&args.files, &args.config, &path, image.as_ref())?;
+    let (configs, reconcilers) = configs(&args.files, &args.config, &path, image.as_ref())?;
     let sandbox = component::small_sandbox(engine)?;
     let revision = component::load_into(&sandbox, &path).await?;
     let schema = revision.config_schema();
@@ -45,6 +48,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         anstream::print!("{}", indented("", &inspection.rules_yaml));
         return Ok(super::DONE);
     }
+    let missing = missing(&inspection.rules, &reconcilers);
     let shown = match &image {
         Some(_) => &args.file,
         None => &path,
@@ -53,10 +57,13 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Json => {
             anstream::println!(
                 "{}",
-                serde_json::to_string_pretty(&as_json(shown, &inspection, schema))?
+                serde_json::to_string_pretty(&as_json(shown, &inspection, schema, &missing))?
             )
         }
-        Format::Text | Format::Wide => anstream::print!("{}", as_text(shown, &inspection, schema)),
+        Format::Text | Format::Wide => {
+            anstream::print!("{}", as_text(shown, &inspection, schema));
+            anstream::print!("{}", lacks(&missing));
+        }
     }
     Ok(super::DONE)
 }
@@ -68,14 +75,19 @@ fn image(argument: &Path) -> Option<Reference> {
     (text.starts_with(SCHEME) || !argument.exists()).then_some(image)
 }
 
-/// The configs to check, and where they stand: of the Reconcilers in `files` that have this component or image, or the text of
-/// `--config`.
+/// A config, and where it stands.
+type Config = (Json, Place);
+
+/// The name of a Reconciler, and its rules.
+type Granted = (String, Vec<RuleSpec>);
+
+/// The configs to check: of the Reconcilers in `files` that have this component or image, which are returned too, or the text of `--config`.
 fn configs(
     files: &[PathBuf],
     text: &str,
     component: &Path,
     image: Option<&Reference>,
-) -> Result<Vec<(Json, Place)>> {
+) -> Result<(Vec<Config>, Vec<Granted>)> {
     if files.is_empty() {
         let config = serde_json::from_str(text).context("--config is not JSON")?;
         let file: Arc<str> = "--config".into();
@@ -88,7 +100,7 @@ fn configs(
             shows: Shows::Line,
             whose: component.display().to_string(),
         };
-        return Ok(vec![(config, place)]);
+        return Ok((vec![(config, place)], Vec::new()));
     }
     let configuration = super::rbac::valid(files)?;
     let same = |path: &Path| path.canonicalize().ok() == component.canonicalize().ok();
@@ -99,19 +111,20 @@ fn configs(
         (_, None) => reconcilers::component(document, spec).is_ok_and(|path| same(&path)),
     });
     let empty = || Json::Object(serde_json::Map::new());
-    let configs: Vec<(Json, Place)> = used
+    let (configs, reconcilers): (Vec<Config>, Vec<Granted>) = used
         .map(|(document, spec)| {
             let config = spec.config.clone().unwrap_or_else(empty);
-            (config, Place::of(document))
+            let granted = (document.identity.name.clone(), spec.rules.clone());
+            ((config, Place::of(document)), granted)
         })
-        .collect();
+        .unzip();
     if configs.is_empty() {
         bail!(
             "no Reconciler of these documents has the guest {}: name it in spec.guest",
             image.map_or_else(|| component.display().to_string(), ToString::to_string)
         );
     }
-    Ok(configs)
+    Ok((configs, reconcilers))
 }
 
 /// Compares configs with the schema that the component carries.
@@ -167,7 +180,12 @@ fn customs(component: &Path) -> Vec<CustomResource> {
     customs.collect()
 }
 
-fn as_json(path: &Path, inspection: &Inspection, schema: Option<&str>) -> Json {
+fn as_json(
+    path: &Path,
+    inspection: &Inspection,
+    schema: Option<&str>,
+    missing: &[Missing],
+) -> Json {
     json!({
         "path": path,
         "title": inspection.title,
@@ -184,6 +202,7 @@ fn as_json(path: &Path, inspection: &Inspection, schema: Option<&str>) -> Json {
         "indexes": inspection.indexes,
         "configSchema": schema.and_then(|schema| serde_json::from_str::<Json>(schema).ok()),
         "rules": inspection.rules_yaml,
+        "missing": missing,
     })
 }
 
@@ -226,6 +245,21 @@ fn as_text(path: &Path, inspection: &Inspection, schema: Option<&str>) -> String
     section("config", config.as_slice());
     text.push_str("\nrules for what it watches and owns, to paste into its Reconciler (add those for what else it reads and writes):\n");
     text.push_str(&indented("  ", &inspection.rules_yaml));
+    text
+}
+
+/// What Reconcilers lack, as rules to paste.
+fn lacks(missing: &[Missing]) -> String {
+    let mut text = String::new();
+    for Missing { reconciler, rules } in missing {
+        text.push_str(&format!("\nReconciler {} lacks:\n", printable(reconciler)));
+        rules
+            .iter()
+            .for_each(|rule| text.push_str(&format!("    - {rule}\n")));
+    }
+    if !missing.is_empty() {
+        text.push_str("windlass rules finds what its tests need beyond that, and writes it\n");
+    }
     text
 }
 

@@ -71,6 +71,12 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
         replace(&file, &new).with_context(|| format!("write {}", file.display()))?;
     }
     print(&lacks, &args, format)?;
+    let full = needs.full();
+    for reconciler in &full {
+        anstream::eprintln!(
+            "Reconciler {reconciler} needs more than could be noted: run windlass rules again once it has these rules"
+        );
+    }
     for case in &others {
         anstream::eprintln!(
             "test {} was left out: it has a {FILE} of its own",
@@ -82,7 +88,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
             "test {name} fails with all rights in the clusters that rules open, so more may be missing: see windlass test"
         );
     }
-    let is_done = failed.is_empty() && (lacks.is_empty() || args.write);
+    let is_done = failed.is_empty() && full.is_empty() && (lacks.is_empty() || args.write);
     Ok(if is_done { super::DONE } else { super::FAILED })
 }
 

@@ -24,4 +24,11 @@ impl ReconcilerNeeds {
             .map(|(name, needs)| (name.clone(), needs.noted()));
         noted.collect()
     }
+
+    /// The reconcilers with so many needs that further ones are left out.
+    pub(crate) fn full(&self) -> Vec<String> {
+        let all = self.0.lock();
+        let full = all.iter().filter(|(_, needs)| needs.is_full());
+        full.map(|(name, _)| name.clone()).collect()
+    }
 }

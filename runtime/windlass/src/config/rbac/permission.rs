@@ -262,6 +262,16 @@ impl Permissions {
         of_verb.map(|one| one.namespace.clone()).collect()
     }
 
+    /// Those that no permission of `granted` contains.
+    pub(crate) fn beyond(&self, granted: &Self) -> Self {
+        let covered = |one: &&Permission| granted.all.iter().any(|other| other.covers(one));
+        self.all
+            .iter()
+            .filter(|one| !covered(one))
+            .cloned()
+            .collect()
+    }
+
     /// Removes permissions that another one contains.
     pub(crate) fn reduce(&mut self) {
         let all = self.all.clone();

@@ -1,0 +1,94 @@
+//! The rules that a guest's description and imports ask for, and that its Reconcilers lack. Entry point: [`missing`].
+
+use crate::config::kinds::RuleSpec;
+use crate::config::rbac::{Permissions, lines};
+use serde::Serialize;
+use std::sync::Arc;
+use windlass_fleet::Rule;
+
+/// What a Reconciler lacks.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Missing {
+    pub(super) reconciler: String,
+    /// Each as YAML on one line.
+    pub(super) rules: Vec<String>,
+}
+
+/// What is needed and not granted by the rules of each of these Reconcilers. A verb that is granted in some namespaces, for some names or
+/// in other clusters counts as granted: which of them a guest uses only its tests can tell.
+pub(super) fn missing(needed: &[Rule], reconcilers: &[(String, Vec<RuleSpec>)]) -> Vec<Missing> {
+    let needed = permissions(needed.iter().map(spec));
+    let missing = reconcilers.iter().map(|(reconciler, granted)| {
+        let granted = permissions(granted.iter().cloned().map(anywhere));
+        let mut lacks = needed.beyond(&granted);
+        lacks.reduce();
+        let (reconciler, rules) = (reconciler.clone(), lines(&lacks));
+        Missing { reconciler, rules }
+    });
+    missing.filter(|it| !it.rules.is_empty()).collect()
+}
+
+fn permissions(rules: impl Iterator<Item = RuleSpec>) -> Permissions {
+    let mut all = Permissions::default();
+    rules.for_each(|rule| all.grant(&rule, None));
+    all
+}
+
+fn spec(rule: &Rule) -> RuleSpec {
+    let texts = |texts: &[Arc<str>]| texts.iter().map(ToString::to_string).collect();
+    anywhere(RuleSpec {
+        api_groups: texts(&rule.api_groups),
+        resources: texts(&rule.resources),
+        verbs: texts(&rule.verbs),
+        resource_names: Vec::new(),
+        namespaces: Vec::new(),
+        clusters: None,
+    })
+}
+
+fn anywhere(rule: RuleSpec) -> RuleSpec {
+    RuleSpec {
+        namespaces: vec!["*".to_owned()],
+        resource_names: Vec::new(),
+        clusters: None,
+        ..rule
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_guest_watches_and_owns_is_compared_with_the_rules_of_each_reconciler() {
+        let needed = [Rule {
+            api_groups: vec!["apps".into()],
+            resources: vec!["deployments".into()],
+            verbs: ["get", "list", "watch", "patch"].map(Into::into).into(),
+            ..Rule::default()
+        }];
+        let with = |name: &str, verbs: &[&str], namespace: &str| {
+            let rule = json!({"apiGroups": ["*"], "resources": ["deployments"], "verbs": verbs, "namespaces": [namespace]});
+            (name.to_owned(), vec![serde_json::from_value(rule).unwrap()])
+        };
+        let reconcilers = [
+            with("reads", &["get", "list", "watch"], "*"),
+            with("all", &["*"], "team-a"),
+            ("none".to_owned(), Vec::new()),
+        ];
+        let lacks = |reconciler: &str, verbs: &str| Missing {
+            reconciler: reconciler.to_owned(),
+            rules: vec![format!(
+                r#"{{apiGroups: [apps], resources: [deployments], verbs: [{verbs}], namespaces: ["*"]}}"#
+            )],
+        };
+        assert_eq!(
+            missing(&needed, &reconcilers),
+            [
+                lacks("reads", "patch"),
+                lacks("none", "get, list, watch, patch")
+            ]
+        );
+    }
+}
