@@ -1,8 +1,9 @@
 //! Types of guests, from the schemas of CustomResourceDefinitions and of API servers. Entry points: [`write()`] and [`write_published`].
 //!
-//! A type has what the schema says, with its descriptions. What a type does not know stays in an object that is read and written back: JavaScript and
-//! Python keep whole objects, types in Rust have a field for the rest, and the SDK of Go remembers what it has read.
+//! A type has what the schema says, with its descriptions. What a type does not know stays in an object that is read and written back: JavaScript,
+//! Python and C keep whole objects, types in Rust have a field for the rest, and the SDK of Go remembers what it has read.
 
+mod c;
 mod go;
 mod kind;
 mod python;
@@ -28,6 +29,8 @@ pub(crate) enum Language {
     Go,
     /// A module.
     Rust,
+    /// A header with the paths of fields.
+    C,
 }
 
 /// A file of types.
@@ -75,6 +78,8 @@ fn of_kind(kind: Kind, language: Language) -> Types {
         Language::Python => (format!("{base}.py"), python::text(&kind)),
         Language::Go => (format!("{base}.go"), go::text(&kind)),
         Language::Rust => (format!("{base}.rs"), rust::text(&kind)),
+        // With a word of its own: `time.h` would hide that of the C library.
+        Language::C => (format!("{base}_types.h"), c::text(&kind)),
     };
     Types {
         kind: kind.name,
@@ -144,13 +149,16 @@ fn unused(name: String, is_taken: impl Fn(&str) -> bool) -> String {
     free.next().unwrap_or(name)
 }
 
-/// The lines of a comment, without what could end it or begin another line.
+/// The lines of a comment, without what could end it or begin another line. Compilers refuse marks that turn the direction of text.
 fn comment(text: &str) -> Vec<String> {
+    let turns = |letter| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let lines = text.lines().map(|line| {
-        let plain = line.chars().map(|letter| match letter.is_control() {
-            true => ' ',
-            false => letter,
-        });
+        let plain = line
+            .chars()
+            .map(|letter| match letter.is_control() || turns(letter) {
+                true => ' ',
+                false => letter,
+            });
         let line: String = plain.collect();
         line.replace("*/", "* /").trim_end().to_owned()
     });
@@ -179,5 +187,6 @@ mod tests {
     #[test]
     fn a_comment_ends_where_it_should() {
         assert_eq!(comment("a */ b\u{7}\n\n"), ["a * / b"]);
+        assert_eq!(comment("a\u{202e}b"), ["a b"]);
     }
 }

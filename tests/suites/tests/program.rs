@@ -58,6 +58,8 @@ mod notices;
 mod objects;
 #[path = "program/live.rs"]
 mod live;
+#[path = "program/path.rs"]
+mod path;
 #[path = "program/preflight.rs"]
 mod preflight;
 #[path = "program/preflight_kcp.rs"]
@@ -122,6 +124,8 @@ mod traces;
 mod tutorial;
 #[path = "program/types.rs"]
 mod types;
+#[path = "program/types_in_c.rs"]
+mod types_in_c;
 #[path = "program/website.rs"]
 mod website;
 #[path = "program/tenancy.rs"]

@@ -1,6 +1,7 @@
 //! Schemas as types. Entry point: [`Reader::root`].
 //!
-//! Structural schemas say a type for each field; what they say beside it (patterns, bounds, rules) is the API server's to check.
+//! Structural schemas say a type for each field. What they say beside it is the API server's to check: bounds and patterns are kept for comments,
+//! rules are not read.
 
 use super::{pascal, unused};
 use serde_json::{Map, Value as Json};
@@ -45,6 +46,8 @@ pub(super) struct Field {
     pub(super) is_always_there: bool,
     /// Whether it may be null.
     pub(super) is_nullable: bool,
+    /// The words of the schema that narrow its values, as `minimum: 1`.
+    pub(super) bounds: Vec<String>,
 }
 
 /// Collects the structs of a schema.
@@ -58,6 +61,21 @@ pub(super) struct Reader<'a> {
     /// The types of references; none while one is being read, which is then a part of itself.
     referred: HashMap<&'a str, Option<Type>>,
 }
+
+/// Words of schemas that narrow a value; `enum` of texts is a [`Type::Choice`].
+const BOUNDS: [&str; 11] = [
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minItems",
+    "maxItems",
+];
 
 /// Fields that every object has, whose types are the SDK's.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -115,6 +133,7 @@ impl<'a> Reader<'a> {
                 of: self.read(&format!("{name}{}", pascal(field)), schema),
                 is_always_there: required.contains(&field.as_str()) || self.has_default(schema),
                 is_nullable: is_set(schema, "nullable"),
+                bounds: self.bounds(schema),
             })
             .collect();
         self.structs[at].fields = fields;
@@ -125,6 +144,17 @@ impl<'a> Reader<'a> {
     /// also give an empty default to each field that Go writes without a pointer.
     fn has_default(&self, schema: &Json) -> bool {
         self.published.is_none() && !schema["default"].is_null()
+    }
+
+    fn bounds(&self, schema: &Json) -> Vec<String> {
+        let has_default = self.has_default(schema);
+        let words = BOUNDS.iter().chain(has_default.then_some(&"default"));
+        let said = words.filter(|word| !schema[**word].is_null());
+        let shown = said.map(|word| match &schema[*word] {
+            Json::String(text) => format!("{word}: {text}"),
+            value => format!("{word}: {value}"),
+        });
+        shown.collect()
     }
 
     fn read(&mut self, name: &str, schema: &'a Json) -> Type {

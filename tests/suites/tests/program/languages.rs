@@ -14,27 +14,27 @@ use windlass_harness::program::{Finished, Program, binary};
 use windlass_harness::testenv;
 
 /// Toolchains come from registries the first time.
-const BUILD: Duration = Duration::from_secs(900);
+pub(crate) const BUILD: Duration = Duration::from_secs(900);
 const SOON: Duration = Duration::from_secs(60);
 
 /// What makes Python's virtual environments, as Debian calls it: a part of Python that is not everywhere.
 pub(crate) const VENV: &str = "python3-venv";
 
 /// One language of `windlass new`.
-struct Language {
+pub(crate) struct Language {
     /// As `--lang` has it.
-    lang: &'static str,
+    pub(crate) lang: &'static str,
     /// What its projects need on the machine; all else is brought by their builds.
-    tools: &'static [&'static str],
+    pub(crate) tools: &'static [&'static str],
     /// What runs a project's unit tests, in a shell.
     unit_tests: &'static str,
     /// What a build says that it runs.
     says: &'static str,
     /// The reconciler.
-    source: &'static str,
+    pub(crate) source: &'static str,
 }
 
-const RUST: Language = Language {
+pub(crate) const RUST: Language = Language {
     lang: "rust",
     tools: &["cargo"],
     unit_tests: "cargo test --quiet",
@@ -42,7 +42,7 @@ const RUST: Language = Language {
     source: "src/lib.rs",
 };
 
-const TYPESCRIPT: Language = Language {
+pub(crate) const TYPESCRIPT: Language = Language {
     lang: "typescript",
     tools: &["npm"],
     unit_tests: "npm install --no-audit --no-fund && npm test",
@@ -56,7 +56,7 @@ const JAVASCRIPT: Language = Language {
     ..TYPESCRIPT
 };
 
-const PYTHON: Language = Language {
+pub(crate) const PYTHON: Language = Language {
     lang: "python",
     tools: &["python3", VENV],
     unit_tests: "PYTHONPATH=sdk python3 -W error -m unittest",
@@ -64,7 +64,7 @@ const PYTHON: Language = Language {
     source: "guest.py",
 };
 
-const C: Language = Language {
+pub(crate) const C: Language = Language {
     lang: "c",
     // Without a clang that can, zig is brought, by Python.
     tools: &["cc", "make", "python3", VENV],
@@ -73,7 +73,7 @@ const C: Language = Language {
     source: "guest.c",
 };
 
-const GO: Language = Language {
+pub(crate) const GO: Language = Language {
     lang: "go",
     tools: &["go"],
     unit_tests: "go vet ./... && go test ./...",

@@ -72,6 +72,12 @@ impl ConfigMaps {
         Ok(child.and_then(|child| child.data?.remove("greeting")))
     }
 
+    /// What a ConfigMap holds under `key`, if it is there and has it.
+    pub(crate) async fn value(&self, name: &str, key: &str) -> Result<Option<String>> {
+        let map = self.api.get_opt(name).await?;
+        Ok(map.and_then(|map| map.data?.remove(key)))
+    }
+
     /// Waits until a ConfigMap holds this under `key`, or does not have it, or is absent.
     pub(crate) async fn expect_value(
         &self,
@@ -83,8 +89,7 @@ impl ConfigMaps {
             SOON,
             &format!("{key} of {name} to be {expected:?}"),
             || async {
-                let map = self.api.get_opt(name).await?;
-                let value = map.and_then(|map| map.data?.remove(key));
+                let value = self.value(name, key).await?;
                 Ok(Seen::of(value, |value| value.as_deref() == expected))
             },
         )

@@ -1,4 +1,4 @@
-//! `windlass types`: what it writes compiles in each language, and objects survive being read and written.
+//! `windlass types`: what it writes compiles in each language, and objects survive being read and written. C is in `types_in_c.rs`.
 
 use crate::languages::has_tools;
 use crate::project::Project;
@@ -58,7 +58,7 @@ fn odd() -> Json {
 }
 
 /// An object with every field of [`odd`], and with some that its schema does not have.
-fn object() -> Json {
+pub(crate) fn object() -> Json {
     json!({
         "apiVersion": "example.com/v1", "kind": "Odd",
         "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
@@ -84,7 +84,7 @@ const BUILT_IN: [&str; 4] = [
 ];
 
 /// Writes the types of the odd kind into a folder; with real servers also of a large kind of others, and of built-in kinds.
-async fn write(folder: &Path, language: &str) -> Result<()> {
+pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
     fs::write(folder.join("odd.crd.json"), odd().to_string())?;
     let mut args = vec!["types", "odd.crd.json", "--language", language];
     if testenv::enabled("types of the kind Cluster") {
@@ -123,7 +123,11 @@ async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
     Ok(())
 }
 
-async fn succeeds<A: AsRef<OsStr>>(folder: &Path, program: &str, args: &[A]) -> Result<String> {
+pub(crate) async fn succeeds<A: AsRef<OsStr>>(
+    folder: &Path,
+    program: &str,
+    args: &[A],
+) -> Result<String> {
     let mut command = Command::new(program);
     command.args(args).current_dir(folder).kill_on_drop(true);
     let output = tokio::time::timeout(BUILD, command.output()).await??;
