@@ -6,8 +6,8 @@ mod authors;
 mod operators;
 
 pub(crate) use authors::{
-    BuildArgs, CheckArgs, DevArgs, Lang, NewArgs, PullArgs, PushArgs, RegistryArgs, RulesArgs,
-    TestArgs, TypesArgs, UpgradeArgs,
+    BuildArgs, CheckArgs, CrdsArgs, DevArgs, Lang, NewArgs, PullArgs, PushArgs, RegistryArgs,
+    RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, GetArgs, KcpCommand, PreflightArgs, PublishArgs, RbacArgs, RequeueArgs,
@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, push and pull, error for preflight, types, get, requeue and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for preflight, types, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -111,11 +111,14 @@ pub(crate) enum Command {
     /// definition changes. It overwrites only files that it has written itself.
     Types(TypesArgs),
     /// Show what a component needs and offers
-    Check(CheckArgs),
-    /// Print the CustomResourceDefinitions of Provider, Tenant and Reconciler
     ///
-    /// To pipe into `kubectl apply -f -`, before `windlass run --from-cluster`.
-    Crds,
+    /// With --crds, show where the types and the CustomResourceDefinitions of a guest differ.
+    Check(CheckArgs),
+    /// Print the CustomResourceDefinitions of Provider, Tenant and Reconciler, or those that a guest's own types describe
+    ///
+    /// Without DIR, to pipe into `kubectl apply -f -`, before `windlass run --from-cluster`. With DIR, in Rust, what the example `crds` of the
+    /// package prints; in Go, what controller-gen makes of the markers. `windlass check --crds` says where manifests differ from that.
+    Crds(CrdsArgs),
     /// Push a component into a registry of images
     ///
     /// The image is a Wasm artifact as wkg and wash write it. The same component has the same digest. The login is that of `docker login`.

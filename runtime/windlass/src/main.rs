@@ -64,7 +64,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     // Tests and builds print their results themselves.
     let usual = match cli.command {
         Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
-        Command::Push(_) | Command::Pull(_) | Command::Check(_) => "warn",
+        Command::Push(_) | Command::Pull(_) => "warn",
+        Command::Check(_) | Command::Crds(_) => "warn",
         // Their output says why a cluster is not reached.
         Command::Preflight(_)
         | Command::Get(_)
@@ -95,7 +96,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Push(args) => command::registry::push(args, format, engine).await,
             Command::Pull(args) => command::registry::pull(args, format, engine).await,
-            Command::Crds => command::crds::execute(format),
+            Command::Crds(args) => command::crds::execute(&args, format).await,
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
             Command::Kcp(command) => command::kcp::execute(&command, format),

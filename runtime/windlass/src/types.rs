@@ -33,6 +33,19 @@ pub(crate) enum Language {
     C,
 }
 
+impl Language {
+    /// As `--language` takes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Typescript => "typescript",
+            Self::Python => "python",
+            Self::Go => "go",
+            Self::Rust => "rust",
+            Self::C => "c",
+        }
+    }
+}
+
 /// A file of types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Types {
@@ -172,6 +185,14 @@ fn comment(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_language_is_named_as_its_flag_takes_it() {
+        for language in Language::value_variants() {
+            let parsed = Language::from_str(language.name(), false);
+            assert_eq!(parsed.as_ref(), Ok(language));
+        }
+    }
 
     #[test]
     fn names_become_words() {

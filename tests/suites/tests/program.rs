@@ -18,6 +18,8 @@ mod cases;
 mod check;
 #[path = "program/crash.rs"]
 mod crash;
+#[path = "program/crds.rs"]
+mod crds;
 #[path = "program/dev.rs"]
 mod dev;
 #[path = "program/dev_kcp.rs"]

@@ -140,6 +140,17 @@ pub(crate) struct TypesArgs {
     pub(crate) api_version: Option<String>,
 }
 
+/// `crds`.
+#[derive(Debug, Args)]
+pub(crate) struct CrdsArgs {
+    /// The folder of a guest in Rust or Go [default: the kinds of this program]
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Write them into the manifests of DIR, where they stand or else into DIR/crds
+    #[arg(long, requires = "folder")]
+    pub(crate) write: bool,
+}
+
 /// `v1/ConfigMap`, `apps/v1/Deployment`.
 fn kind_of(text: &str) -> Result<GroupVersionKind, String> {
     let (group, version, kind) = match text.split('/').collect::<Vec<_>>()[..] {
@@ -196,7 +207,7 @@ pub(crate) struct RegistryArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// A component (.wasm), the folder of a guest that was built, or an image: HOST/NAME:TAG, or oci://… where that may be a file
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", default_value = ".")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
@@ -214,4 +225,8 @@ pub(crate) struct CheckArgs {
     /// Print only the rules for what it watches and owns, as YAML to paste into its Reconciler
     #[arg(long)]
     pub(crate) rules: bool,
+    /// Print only where the types and the CustomResourceDefinitions of a guest's folder differ, and which files of `windlass types` are stale;
+    /// ends with 1 if there are any. The guest need not be built
+    #[arg(long, conflicts_with_all = ["rules", "files", "config"])]
+    pub(crate) crds: bool,
 }

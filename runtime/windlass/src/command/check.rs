@@ -1,4 +1,6 @@
-//! `windlass check`: a component's imports, exports and rules. Entry point: [`execute`].
+//! `windlass check`: a component's imports, exports and rules; with `--crds` a guest's definitions. Entry point: [`execute`].
+
+mod definitions;
 
 mod missing;
 
@@ -23,7 +25,11 @@ use windlass_sandbox::{CustomResource, Inspection, Options};
 ///
 /// # Errors
 /// When the file is not a guest, or a config does not match its schema; the error says why and what to do.
+/// With `--crds`, when the definitions cannot be read or made.
 pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    if args.crds {
+        return definitions::execute(&args.file, format).await;
+    }
     let image = image(&args.file);
     let path = match &image {
         Some(image) => {

@@ -8,6 +8,7 @@ use crate::config::kinds::RuleSpec;
 use crate::config::load::Configuration;
 use crate::config::rbac::{Permissions, lines};
 use crate::dev::cases::Case;
+use crate::dev::replaced_file::replace;
 use crate::guests::ReconcilerNeeds;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
@@ -15,7 +16,6 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::ExitCode;
 use windlass_fleet::ClusterName;
 use windlass_fleet::grant::Need;
@@ -90,15 +90,6 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     }
     let is_done = failed.is_empty() && full.is_empty() && (lacks.is_empty() || args.write);
     Ok(if is_done { super::DONE } else { super::FAILED })
-}
-
-/// Writes a file at once: half of it would be a configuration without rights. A link stays one, and the file's mode stays.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let file = file.canonicalize()?;
-    let new = file.with_extension("yaml.new");
-    std::fs::write(&new, text)?;
-    std::fs::set_permissions(&new, file.metadata()?.permissions())?;
-    std::fs::rename(new, file)
 }
 
 fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {

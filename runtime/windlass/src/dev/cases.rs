@@ -5,7 +5,7 @@ mod fleet;
 mod identity;
 mod steps;
 
-pub(crate) use compare::Difference;
+pub(crate) use compare::{Difference, below};
 pub(crate) use steps::{Next, Script};
 
 use crate::config::load::Configuration;

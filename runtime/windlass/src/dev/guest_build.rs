@@ -1,10 +1,11 @@
-//! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, and [`built`] for
-//! the component of an earlier build.
+//! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, [`built`] for
+//! the component of an earlier build, and [`definitions()`] for what a guest's types describe.
 
 mod c;
 mod cargo;
 mod componentize;
 mod contract;
+mod definitions;
 mod exports;
 mod fetched;
 mod go;
@@ -19,6 +20,7 @@ mod source_lines;
 mod tool;
 
 use crate::config::schema::Schema;
+pub(crate) use definitions::{definitions, has_definitions};
 pub(crate) use language::Language;
 pub(crate) use saves::{Builds, Built};
 use settings::World;
@@ -96,6 +98,16 @@ pub(crate) enum BuildError {
         folder: PathBuf,
         /// How it ended.
         status: std::process::ExitStatus,
+    },
+    /// A tool's output is too large.
+    #[error("{folder}: {tool} prints more than {limit} bytes: see what it prints there")]
+    Output {
+        /// The tool.
+        tool: String,
+        /// The guest.
+        folder: PathBuf,
+        /// The limit.
+        limit: u64,
     },
     /// The build made no component, or several.
     #[error(

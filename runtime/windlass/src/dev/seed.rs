@@ -1,6 +1,6 @@
 //! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
-use crate::config::document::{Problem, split};
+use crate::config::document::{Part, Problem, split};
 use crate::config::kinds::ProviderSpec;
 use crate::config::load::Configuration;
 use serde_json::Value as Json;
@@ -258,7 +258,11 @@ pub(crate) fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Jso
     for path in files {
         let file: Arc<str> = path.to_string_lossy().into();
         match std::fs::read_to_string(path) {
-            Ok(text) => read_objects(&file, &text, &mut objects, problems),
+            Ok(text) => {
+                for part in split(&text) {
+                    read_objects(&file, &part, &mut objects, problems);
+                }
+            }
             Err(error) => {
                 problems.push(Problem::of_file(&file, format!("cannot be read: {error}")))
             }
@@ -267,36 +271,40 @@ pub(crate) fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Jso
     objects
 }
 
-fn read_objects(file: &Arc<str>, text: &str, objects: &mut Vec<Json>, problems: &mut Vec<Problem>) {
-    for part in split(text) {
-        let node = match part.parse(file) {
-            Ok(node) => node,
-            Err(problem) => {
-                problems.push(problem);
-                continue;
-            }
-        };
-        let at = node.at;
-        let object: Json = match node.decode() {
-            Ok(object) => object,
-            Err(error) => {
-                problems.push(Problem::at(
-                    file,
-                    error.at.unwrap_or(at),
-                    error.message("the manifest"),
-                ));
-                continue;
-            }
-        };
-        match (object["kind"].as_str(), &object["items"]) {
-            (Some("List"), Json::Array(items)) => objects.extend(items.iter().cloned()),
-            (Some(_), _) if object["apiVersion"].is_string() => objects.push(object),
-            _ => problems.push(Problem::at(
-                file,
-                at,
-                "this is no manifest: it needs apiVersion and kind",
-            )),
+/// The objects of a document: itself, or those of a list.
+pub(crate) fn read_objects(
+    file: &Arc<str>,
+    part: &Part<'_>,
+    objects: &mut Vec<Json>,
+    problems: &mut Vec<Problem>,
+) {
+    let node = match part.parse(file) {
+        Ok(node) => node,
+        Err(problem) => {
+            problems.push(problem);
+            return;
         }
+    };
+    let at = node.at;
+    let object: Json = match node.decode() {
+        Ok(object) => object,
+        Err(error) => {
+            problems.push(Problem::at(
+                file,
+                error.at.unwrap_or(at),
+                error.message("the manifest"),
+            ));
+            return;
+        }
+    };
+    match (object["kind"].as_str(), &object["items"]) {
+        (Some("List"), Json::Array(items)) => objects.extend(items.iter().cloned()),
+        (Some(_), _) if object["apiVersion"].is_string() => objects.push(object),
+        _ => problems.push(Problem::at(
+            file,
+            at,
+            "this is no manifest: it needs apiVersion and kind",
+        )),
     }
 }
 

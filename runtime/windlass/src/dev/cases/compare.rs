@@ -111,7 +111,7 @@ fn differ(expected: &Json, found: Option<&Json>, path: String, mismatches: &mut 
 }
 
 /// The path of a field: after a dot, or in brackets if its name contains characters of a path.
-fn below(path: &str, key: &str) -> String {
+pub(crate) fn below(path: &str, key: &str) -> String {
     let plain = key
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');

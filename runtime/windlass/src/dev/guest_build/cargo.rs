@@ -23,7 +23,8 @@ const HOST_FLAGS: [&str; 5] = [
 /// The error text for settings that a Rust project does not have.
 const ELSEWHERE: &str = "cargo is told by Cargo.toml, and the world is what the code uses";
 
-const RUST: &str = "install Rust from https://rustup.rs";
+/// How to get the toolchain.
+pub(super) const RUST: &str = "install Rust from https://rustup.rs";
 
 /// Builds the package in `folder` and returns the component in cargo's own target folder.
 pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
@@ -54,7 +55,7 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
 }
 
 /// A tool of the Rust toolchain, without the flags of other builds.
-fn tool(name: &str, folder: &Path, remedy: &str) -> Tool {
+pub(super) fn tool(name: &str, folder: &Path, remedy: &str) -> Tool {
     HOST_FLAGS
         .into_iter()
         .fold(Tool::new(name, folder, remedy), Tool::without_env)

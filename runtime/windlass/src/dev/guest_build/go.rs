@@ -49,7 +49,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
     componentize(&source.package, &core, world).await
 }
 
-fn go(folder: &Path) -> Tool {
+/// The toolchain.
+pub(super) fn go(folder: &Path) -> Tool {
     Tool::new("go", folder, remedy())
 }
 

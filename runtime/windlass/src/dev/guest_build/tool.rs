@@ -10,6 +10,9 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
+/// The most that is read of a tool's standard output, in bytes.
+const LARGEST_OUTPUT: u64 = 64 << 20;
+
 /// A command line in a guest's folder. The tool's output goes to standard error at once. Dropping the run ends the tool and its
 /// child processes.
 pub(super) struct Tool {
@@ -118,7 +121,7 @@ impl Tool {
     }
 
     /// The command line, as a shell would take it.
-    fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let command = self.command.as_std();
         let variables = command.get_envs().filter_map(|(name, value)| {
             let value = value?.to_string_lossy();
@@ -138,13 +141,21 @@ impl Tool {
         let output = running.0.stdout.take();
         let read = async {
             let mut bytes = Vec::new();
-            if let Some(mut output) = output {
-                output.read_to_end(&mut bytes).await?;
+            if let Some(output) = output {
+                let mut bounded = output.take(LARGEST_OUTPUT + 1);
+                let read = bounded.read_to_end(&mut bytes).await;
+                read.map_err(|error| self.no_start(error))?;
             }
-            Ok(bytes)
+            match bytes.len() as u64 > LARGEST_OUTPUT {
+                true => Err(self.too_much()),
+                false => Ok(bytes),
+            }
         };
-        let ended = tokio::try_join!(running.0.wait(), read);
-        let (status, bytes) = ended.map_err(|error| self.no_start(error))?;
+        let wait = async {
+            let status = running.0.wait().await;
+            status.map_err(|error| self.no_start(error))
+        };
+        let (status, bytes) = tokio::try_join!(wait, read)?;
         if status.success() {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
@@ -153,6 +164,14 @@ impl Tool {
             folder: self.folder.clone(),
             status,
         })
+    }
+
+    fn too_much(&self) -> BuildError {
+        BuildError::Output {
+            tool: self.name.clone(),
+            folder: self.folder.clone(),
+            limit: LARGEST_OUTPUT,
+        }
     }
 
     fn no_start(&self, error: std::io::Error) -> BuildError {
@@ -227,6 +246,13 @@ mod tests {
         assert_eq!(shell().args(["-c", "exit 7"]).ask().await.unwrap(), None);
         let output = shell().args(["-c", "echo $A"]).env("A", "b").output().await;
         assert_eq!(output.unwrap(), "b\n");
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_prints_without_end_is_ended() {
+        let shell = Tool::new("sh", Path::new("."), "a shell");
+        let said = shell.args(["-c", "yes"]).output().await.unwrap_err();
+        assert!(matches!(said, BuildError::Output { .. }), "{said}");
     }
 
     #[test]
