@@ -177,8 +177,6 @@ async fn definitions_follow_types_in_rust() -> Result<()> {
     project.write("Cargo.toml", manifest)?;
     let lock = fs::read(repository().join("Cargo.lock"))?;
     project.write("Cargo.lock", lock)?;
-    definitions_follow_types(&project, &RUST).await?;
-    // The same types in the guest.
     let guest = "//! Looks at websites.\nmod website;\nuse website::Website;\nuse windlass_sdk::prelude::*;\n\
         struct Guest;\nwindlass_sdk::guest!(Guest);\nimpl Reconciler for Guest {\n    \
         fn describe() -> Result<Description> {\n        Ok(Description::new(\"looks at websites\").primary::<Website>())\n    }\n    \
@@ -186,6 +184,8 @@ async fn definitions_follow_types_in_rust() -> Result<()> {
         if let Some(site) = cluster.get::<Website>(&request.key)? {\n            \
         windlass_sdk::info!(\"a site\", html = site.spec.html);\n        }\n        Ok(Action::Done)\n    }\n}\n";
     project.write("src/lib.rs", guest)?;
+    definitions_follow_types(&project, &RUST).await?;
+    // The guest has the same types, and nothing of what describes them.
     windlass(project.path(), ["build"]).await?.expect_code(0)?;
     Ok(())
 }

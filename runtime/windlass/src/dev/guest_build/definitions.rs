@@ -46,11 +46,6 @@ pub(crate) enum DefinitionsError {
         /// Its language.
         language: Language,
     },
-    /// There are no types in C.
-    #[error(
-        "{0}: in C definitions come first: write the CustomResourceDefinition, and read fields by their paths"
-    )]
-    NoTypes(PathBuf),
     /// The project does not say that it has definitions.
     #[error(
         "{folder}: the guest describes no definitions: {remedy} (the recipe \"A CRD from your types\" shows both)"
@@ -110,13 +105,12 @@ pub(crate) async fn definitions(folder: &Path) -> Result<Vec<Json>, DefinitionsE
                 "write +groupName=GROUP and +versionName=VERSION above the package of its types",
             ));
         }
-        Language::JavaScript | Language::Python => {
+        Language::JavaScript | Language::Python | Language::C => {
             return Err(DefinitionsError::DefinitionsFirst {
                 folder: folder.to_owned(),
                 language,
             });
         }
-        Language::C => return Err(DefinitionsError::NoTypes(folder.to_owned())),
     };
     let printed = tokio::time::timeout(LONGEST, tool.output());
     let printed = printed
@@ -328,7 +322,7 @@ mod tests {
         for (marker, part) in [
             ("package.json", "windlass types FILE"),
             ("pyproject.toml", "windlass types FILE"),
-            ("guest.c", "by their paths"),
+            ("guest.c", "windlass types FILE"),
             ("go.mod", "+groupName=GROUP"),
             ("Cargo.toml", "examples/crds.rs"),
         ] {
