@@ -87,9 +87,12 @@ pub(crate) async fn run(
     }
 }
 
+/// Bytes of a length, little-endian.
+const LENGTH: usize = 8;
+
 /// Bytes that have their length before them, and what follows. `None`: they end too early.
 fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
+    let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     rest.split_at_checked(length)
 }

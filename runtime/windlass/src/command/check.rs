@@ -54,7 +54,14 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         anstream::print!("{}", indented("", &inspection.rules_yaml));
         return Ok(super::DONE);
     }
-    let missing = missing(&inspection.rules, &reconcilers);
+    let mut lacking = Vec::new();
+    for ((config, _), reconciler) in configs.iter().zip(&reconcilers) {
+        // What a guest watches may depend on its config.
+        let own = revision
+            .inspect(&sandbox, &config.to_string(), &customs)
+            .await?;
+        lacking.extend(missing(&own.rules, reconciler));
+    }
     let shown = match &image {
         Some(_) => &args.file,
         None => &path,
@@ -63,12 +70,12 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Json => {
             anstream::println!(
                 "{}",
-                serde_json::to_string_pretty(&as_json(shown, &inspection, schema, &missing))?
+                serde_json::to_string_pretty(&as_json(shown, &inspection, schema, &lacking))?
             )
         }
         Format::Text | Format::Wide => {
             anstream::print!("{}", as_text(shown, &inspection, schema));
-            anstream::print!("{}", lacks(&missing));
+            anstream::print!("{}", lacks(&lacking));
         }
     }
     Ok(super::DONE)

@@ -4,7 +4,7 @@ use super::api_server::ApiServer;
 use crate::cli::{Format, TypesArgs};
 use crate::dev::guest_build;
 use crate::dev::seed::objects;
-use crate::types::{Language, MARK, Types, write, write_published};
+use crate::types::{Language, Types, is_ours, write, write_published};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
         };
         let path = folder.join(&types.file);
         if let Ok(there) = fs::read_to_string(&path)
-            && !there.contains(MARK)
+            && !is_ours(&there)
         {
             bail!(
                 "{} is there, and was not written by windlass types: rename it",

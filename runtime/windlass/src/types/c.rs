@@ -43,6 +43,7 @@ impl<'a> Header<'a> {
         let mut text =
             format!("/* {MARK} */\n#ifndef {guard}\n#define {guard}\n\n#include <windlass.h>\n\n");
         text += &comments(description.unwrap_or_default(), None);
+        text += &comments(&format!("{} {}.", kind.api_version, kind.kind), None);
         text += &format!(
             "static const windlass_kind {name}_KIND = {{{group}, {version}, {kind_name}}};\n"
         );
@@ -256,6 +257,7 @@ mod tests {
 
 #include <windlass.h>
 
+/* example.com/v1 Odd. */
 static const windlass_kind ODD_KIND = {\"example.com\", \"v1\", \"Odd\"};
 
 /* object */

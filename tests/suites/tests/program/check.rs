@@ -111,6 +111,35 @@ async fn rules_alone_can_be_pasted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_rules_that_a_reconciler_lacks_are_named() -> Result<()> {
+    let project = Project::new()?;
+    project.write("hello.wasm", std::fs::read(guest("hello"))?)?;
+    let args = ["check", "hello.wasm", "-f", "windlass.yaml"];
+    let complete = reconciler("complete", "hello.wasm".as_ref());
+    let reads = reconciler("reads", "hello.wasm".as_ref());
+    let reads = reads.replace("watch, create, patch]", "watch]");
+    project.write_config(&[complete.clone(), reads])?;
+    let told = Program::run(project.path(), args, SOON).await?;
+    let told = told.expect_code(0)?.stdout;
+    let (_, lacks) = told
+        .split_once("\nReconciler reads lacks:\n")
+        .unwrap_or_default();
+    assert!(
+        lacks.contains("resources: [configmaps], verbs: [") && lacks.contains("patch"),
+        "{told}"
+    );
+    assert!(lacks.contains("windlass rules"), "{told}");
+    assert!(!told.contains("Reconciler complete"), "{told}");
+
+    project.write_config(&[complete])?;
+    let json = [&args[..], &["-o", "json"]].concat();
+    let told = Program::run(project.path(), json, SOON).await?;
+    let told: Json = serde_json::from_str(&told.expect_code(0)?.stdout)?;
+    assert_eq!(told["missing"], Json::Array(Vec::new()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_custom_resource_is_a_guess_unless_the_seed_defines_it() -> Result<()> {
     let project = Project::new()?;
     let guest = std::fs::read(guest("test-describe"))?;

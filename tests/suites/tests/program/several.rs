@@ -118,6 +118,19 @@ async fn several(second: Second) -> Result<()> {
     greeted("alpha", "hello").await?;
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
+    if second.lang == "typescript" {
+        fs::write(
+            &source,
+            format!("{text}\nexport const wrong: number = 'a text'\n"),
+        )?;
+        let built = windlass(&folder, ["build", "second"]).await?;
+        let said = built.expect_code(1)?;
+        let said = format!("{}{}", said.stdout, said.stderr);
+        assert!(
+            said.contains("second/guest.ts(") && said.contains("TS2322"),
+            "{said}"
+        );
+    }
     Ok(())
 }
 

@@ -1,8 +1,11 @@
 //! Components are compiled in a process of their own, within limits, and what was compiled is kept and shared.
 
 use crate::mutate::{component, section, unsigned};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use windlass_harness::alone::ran_alone;
 use windlass_harness::eventually::DEADLINE;
@@ -217,4 +220,98 @@ async fn hosts_that_start_together_share_a_cache() -> Result<()> {
     futures::future::try_join_all(starts).await?;
     let later = sandbox(no_compiler(), Some(folder.path()))?;
     works(&later, &hello(&later).await?).await
+}
+
+/// What the compiler for builds that come often makes of a component with the functions of a build before: the machine code, and the
+/// functions for the next build.
+fn compile_often(functions: &[u8], component: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+    let limits = compiler()?;
+    let mut child = std::process::Command::new(&limits.program)
+        .args(&limits.arguments)
+        .args([limits.memory.to_string().as_str(), "60", "--often"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().context("no stdin")?;
+    let length = (functions.len() as u64).to_le_bytes();
+    let sent = [&length, functions, component].concat();
+    let writer = std::thread::spawn(move || input.write_all(&sent));
+    let answer = child.wait_with_output()?;
+    writer.join().ok().context("the writer panicked")??;
+    ensure!(answer.status.success(), "{}", answer.status);
+    let (code, functions) = part(&answer.stdout)?;
+    Ok((code.to_vec(), functions.to_vec()))
+}
+
+/// Bytes with their length before them, and the rest.
+fn part(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk().context("a length")?;
+    let length = usize::try_from(u64::from_le_bytes(*length))?;
+    rest.split_at_checked(length).context("enough bytes")
+}
+
+/// The code of functions by their keys.
+fn entries(mut functions: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    while !functions.is_empty() {
+        let (key, rest) = part(functions)?;
+        let (code, rest) = part(rest)?;
+        all.insert(key.to_vec(), code.to_vec());
+        functions = rest;
+    }
+    Ok(all)
+}
+
+#[test]
+fn functions_of_the_build_before_are_taken_and_make_the_same_code() -> Result<()> {
+    let (hello, other) = (guest("hello"), guest("conformance"));
+    let (hello, other) = (std::fs::read(hello)?, std::fs::read(other)?);
+    let (code, functions) = compile_often(&[], &hello)?;
+    let kept = entries(&functions)?;
+    assert!(kept.len() > 100, "{} functions", kept.len());
+    let again = compile_often(&functions, &hello)?;
+    assert!(again.0 == code, "the same component has other code");
+    assert_eq!(entries(&again.1)?, kept);
+
+    let (fresh, of_other) = compile_often(&[], &other)?;
+    let edited = compile_often(&functions, &other)?;
+    assert!(
+        edited.0 == fresh,
+        "functions of another build changed the code"
+    );
+    assert_eq!(
+        entries(&edited.1)?,
+        entries(&of_other)?,
+        "and only those in use are kept"
+    );
+
+    // They are taken: with the code of others under their keys the result is another one.
+    let mut wrong = Vec::new();
+    for (key, code) in kept.keys().zip(kept.values().rev()) {
+        for part in [key, code] {
+            wrong.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            wrong.extend_from_slice(part);
+        }
+    }
+    let changed = compile_often(&wrong, &hello);
+    assert!(changed.is_err() || changed.is_ok_and(|(changed, _)| changed != code));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guest_that_is_built_often_runs_after_every_build() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let often = CompilerProcess {
+        builds_often: true,
+        ..compiler()?
+    };
+    let path = folder.path().join("guest.wasm");
+    for name in ["conformance", "hello", "conformance", "hello"] {
+        std::fs::copy(guest(name), &path)?;
+        let sandbox = sandbox(often.clone(), Some(folder.path()))?;
+        let revision = sandbox.load(path.as_path()).await?;
+        let inspection = revision.inspect(&sandbox, "{}", &[]).await?;
+        assert_eq!(inspection.title.starts_with("greets"), name == "hello");
+    }
+    Ok(())
 }

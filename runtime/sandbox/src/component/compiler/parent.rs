@@ -1,7 +1,7 @@
 //! The host's side: starts a compiler, sends the component, and interprets its end. Entry point: [`run`].
 
 use super::child::{OFTEN, REFUSED};
-use super::{CompileError, Compiled, part};
+use super::{CompileError, Compiled, LENGTH, part};
 use crate::options::CompilerProcess;
 use crate::scheduler::priority::processors;
 use std::os::unix::process::ExitStatusExt;
@@ -69,7 +69,7 @@ pub(super) async fn run(
 /// Most bytes of an answer. The functions for the next build are the same code once more, with what describes it.
 fn most(process: &CompilerProcess) -> usize {
     let times = if process.builds_often { 3 } else { 1 };
-    process.code.saturating_mul(times).saturating_add(8)
+    process.code.saturating_mul(times).saturating_add(LENGTH)
 }
 
 async fn talk(
@@ -120,7 +120,7 @@ async fn talk(
 fn judge(process: &CompilerProcess, ended: Ended) -> Result<Compiled, CompileError> {
     let Ended {
         status,
-        answer,
+        mut answer,
         words,
     } = ended;
     if answer.len() > most(process) {
@@ -129,13 +129,13 @@ fn judge(process: &CompilerProcess, ended: Ended) -> Result<Compiled, CompileErr
     if status.success()
         && let Some((code, functions)) = part(&answer)
     {
-        return match code.len() > process.code {
-            true => Err(CompileError::Code(process.code)),
-            false => Ok(Compiled {
-                code: code.to_vec(),
-                functions: functions.to_vec(),
-            }),
-        };
+        if code.len() > process.code {
+            return Err(CompileError::Code(process.code));
+        }
+        let functions = answer.split_off(answer.len() - functions.len());
+        answer.drain(..LENGTH); // in place: the code may be large
+        let code = answer;
+        return Ok(Compiled { code, functions });
     }
     let starved = [
         "memory allocation of",

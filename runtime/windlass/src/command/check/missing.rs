@@ -1,4 +1,4 @@
-//! The rules that a guest's description and imports ask for, and that its Reconcilers lack. Entry point: [`missing`].
+//! The rules that a guest's description and imports ask for, and that a Reconciler lacks. Entry point: [`missing`].
 
 use crate::config::kinds::RuleSpec;
 use crate::config::rbac::{Permissions, lines};
@@ -14,18 +14,18 @@ pub(super) struct Missing {
     pub(super) rules: Vec<String>,
 }
 
-/// What is needed and not granted by the rules of each of these Reconcilers. A verb that is granted in some namespaces, for some names or
+/// What is needed and not granted by the rules of a Reconciler. A verb that is granted in some namespaces, for some names or
 /// in other clusters counts as granted: which of them a guest uses only its tests can tell.
-pub(super) fn missing(needed: &[Rule], reconcilers: &[(String, Vec<RuleSpec>)]) -> Vec<Missing> {
+pub(super) fn missing(
+    needed: &[Rule],
+    (reconciler, granted): &(String, Vec<RuleSpec>),
+) -> Option<Missing> {
     let needed = permissions(needed.iter().map(spec));
-    let missing = reconcilers.iter().map(|(reconciler, granted)| {
-        let granted = permissions(granted.iter().cloned().map(anywhere));
-        let mut lacks = needed.beyond(&granted);
-        lacks.reduce();
-        let (reconciler, rules) = (reconciler.clone(), lines(&lacks));
-        Missing { reconciler, rules }
-    });
-    missing.filter(|it| !it.rules.is_empty()).collect()
+    let granted = permissions(granted.iter().cloned().map(anywhere));
+    let mut lacks = needed.beyond(&granted);
+    lacks.reduce();
+    let (reconciler, rules) = (reconciler.clone(), lines(&lacks));
+    (!rules.is_empty()).then_some(Missing { reconciler, rules })
 }
 
 fn permissions(rules: impl Iterator<Item = RuleSpec>) -> Permissions {
@@ -83,8 +83,12 @@ mod tests {
                 r#"{{apiGroups: [apps], resources: [deployments], verbs: [{verbs}], namespaces: ["*"]}}"#
             )],
         };
+        let found: Vec<Missing> = reconcilers
+            .iter()
+            .filter_map(|one| missing(&needed, one))
+            .collect();
         assert_eq!(
-            missing(&needed, &reconcilers),
+            found,
             [
                 lacks("reads", "patch"),
                 lacks("none", "get, list, watch, patch")

@@ -7,6 +7,7 @@ use super::{differences, name, walk};
 use crate::config::document::{Part, split};
 use crate::dev::replaced_file::replace;
 use serde_json::Value as Json;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,7 +95,11 @@ pub(crate) fn write(folder: &Path, definitions: &[Json]) -> Result<Vec<PathBuf>,
             let crds = walk::short(folder.join(FOLDER));
             std::fs::create_dir_all(&crds).map_err(io_error(&crds))?;
             let file = crds.join(format!("{}.yaml", name(definition)));
-            std::fs::write(&file, yaml(definition)?).map_err(io_error(&file))?;
+            // Not over a file that is no manifest of it, such as a List.
+            let text = yaml(definition)?;
+            let new = std::fs::File::create_new(&file);
+            new.and_then(|mut new| new.write_all(text.as_bytes()))
+                .map_err(io_error(&file))?;
             written.push(file);
         }
     }

@@ -5,11 +5,12 @@ use crate::types::{Language, MARK, Types, write};
 use std::path::{Path, PathBuf};
 
 /// The extensions of the languages that have types.
-const EXTENSIONS: [(&str, Language); 4] = [
+const EXTENSIONS: [(&str, Language); 5] = [
     ("ts", Language::Typescript),
     ("py", Language::Python),
     ("go", Language::Go),
     ("rs", Language::Rust),
+    ("h", Language::C),
 ];
 
 /// A file that is not what its definition says.
@@ -72,7 +73,7 @@ fn current(manifest: &Manifest, text: &str, language: Language) -> Option<(Types
     text.contains(&format!("{group}/")).then_some(())?;
     // The name of a version is the beginning of others' names.
     let is_named = |name: &str| {
-        ['"', '\'', '/']
+        ['"', '\'', '/', ' ']
             .iter()
             .any(|end| text.contains(&format!("{group}/{name}{end}")))
     };
@@ -86,7 +87,8 @@ fn current(manifest: &Manifest, text: &str, language: Language) -> Option<(Types
 
 /// A text without what formatters of code change.
 fn letters(text: &str) -> String {
-    let is_layout = |c: &char| c.is_whitespace() || [',', ';', '"', '\'', '(', ')'].contains(c);
+    let is_layout =
+        |c: &char| c.is_whitespace() || [',', ';', '"', '\'', '(', ')', '|'].contains(c);
     text.chars().filter(|c| !is_layout(c)).collect()
 }
 

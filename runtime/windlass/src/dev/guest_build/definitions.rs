@@ -3,6 +3,7 @@
 //! In Rust the package has an example `crds` that prints them, in Go controller-gen makes them of markers. In the other languages the definitions
 //! come first, and `windlass types` makes the types.
 
+use super::source::Source;
 use super::tool::Tool;
 use super::{BuildError, Language, cargo, go, io_error};
 use crate::config::document::{Problem, split};
@@ -74,9 +75,10 @@ pub(crate) enum DefinitionsError {
 /// # Errors
 /// When the folder is no guest, or cannot be read.
 pub(crate) fn has_definitions(folder: &Path) -> Result<bool, BuildError> {
-    match Language::of(folder)? {
-        Language::Rust => has_example(folder),
-        Language::Go => Ok(has_marker(folder, 0)),
+    let source = Source::of(folder)?;
+    match source.language {
+        Language::Rust => has_example(&source.guest),
+        Language::Go => Ok(has_marker(&source.package, 0)),
         Language::JavaScript | Language::Python | Language::C => Ok(false),
     }
 }
@@ -86,20 +88,20 @@ pub(crate) fn has_definitions(folder: &Path) -> Result<bool, BuildError> {
 /// # Errors
 /// When the language or the project has none, its tool fails, or prints something else.
 pub(crate) async fn definitions(folder: &Path) -> Result<Vec<Json>, DefinitionsError> {
-    let language = Language::of(folder)?;
-    let source = std::path::absolute(folder).map_err(io_error(folder))?;
+    let source = Source::of(folder)?;
+    let language = source.language;
     let not_described = |remedy| DefinitionsError::NotDescribed {
         folder: folder.to_owned(),
         remedy,
     };
     let tool = match language {
-        Language::Rust if has_example(folder)? => of_rust(&source),
+        Language::Rust if has_example(&source.guest)? => of_rust(&source.guest),
         Language::Rust => {
             return Err(not_described(
                 "write examples/crds.rs, which prints them as YAML or JSON",
             ));
         }
-        Language::Go if has_marker(folder, 0) => of_go(&source)?,
+        Language::Go if has_marker(&source.package, 0) => of_go(&source.package)?,
         Language::Go => {
             return Err(not_described(
                 "write +groupName=GROUP and +versionName=VERSION above the package of its types",

@@ -1,7 +1,7 @@
 //! Builds guests in Python with componentize-py. Entry point: [`build`].
 
 use super::inputs::Inputs;
-use super::settings::{Settings, read_toml};
+use super::settings::{self, Settings, read_toml};
 use super::source::Source;
 use super::tool::{Tool, on_path};
 use super::{BuildError, contract, fetched, io_error};
@@ -46,8 +46,9 @@ struct Tools {
 pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
     let (folder, package) = (&source.guest, &source.package);
     let settings = settings(source)?;
+    let (file, setting) = settings_file(source);
     let refused = |why: String| BuildError::Settings {
-        path: package.join("pyproject.toml"),
+        path: file.clone(),
         why,
     };
     if settings.language.is_some() {
@@ -58,13 +59,14 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
     // Installed packages are not searched.
     let own = Some(package.join(".venv")).filter(|venv| venv.is_dir());
-    if own.is_none() && !has_module(folder, entry) {
+    let has_module = [folder, package].iter().any(|it| has_module(it, entry));
+    if own.is_none() && !has_module {
         return Err(refused(format!(
-            "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
+            "there is no module {entry}: name the reconciler's with {setting} = \"module\", or \"module:Class\""
         )));
     }
     let exports = work.join("python");
-    write_exports(folder, &exports, &settings)?;
+    write_exports(source, &exports, &settings)?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     // A project that has installed packages is built each time.
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
@@ -117,6 +119,14 @@ fn settings(source: &Source) -> Result<Settings, BuildError> {
     Ok(manifest.tool.windlass)
 }
 
+/// The file with the settings of a guest, and the name of its entry there.
+fn settings_file(source: &Source) -> (PathBuf, &'static str) {
+    match source.is_part() {
+        true => (source.guest.join(settings::FILE), "entry"),
+        false => (source.package.join("pyproject.toml"), "tool.windlass.entry"),
+    }
+}
+
 /// An environment without packages: without one, the tool uses the packages of the machine.
 fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
     let packages = work.join("no-packages");
@@ -159,13 +169,14 @@ fn file_names(folder: &Path) -> Result<Vec<String>, BuildError> {
 }
 
 /// Writes the module of the exports. The SDK connects it with the guest that the project names.
-fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), BuildError> {
+fn write_exports(source: &Source, into: &Path, settings: &Settings) -> Result<(), BuildError> {
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
     let legal = |c: char| c.is_alphanumeric() || "_.:".contains(c);
     if entry.is_empty() || !entry.chars().all(legal) {
+        let (path, setting) = settings_file(source);
         return Err(BuildError::Settings {
-            path: guest.join("pyproject.toml"),
-            why: format!("tool.windlass.entry = {entry:?} is neither a module nor module:Class"),
+            path,
+            why: format!("{setting} = {entry:?} is neither a module nor module:Class"),
         });
     }
     let (classes, mapper) = match settings.world.has_mapper() {
@@ -230,13 +241,15 @@ mod tests {
     #[test]
     fn the_exports_are_those_of_the_world() {
         let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("pyproject.toml"), "").unwrap();
+        let source = Source::of(folder.path()).unwrap();
         let written = |world, entry: Option<&str>| {
             let settings = Settings {
                 world,
                 entry: entry.map(str::to_owned),
                 ..Settings::default()
             };
-            write_exports(folder.path(), folder.path(), &settings)
+            write_exports(&source, folder.path(), &settings)
                 .map(|()| std::fs::read_to_string(folder.path().join("windlass_exports.py")))
         };
         let text = written(World::Reconcile, None).unwrap().unwrap();

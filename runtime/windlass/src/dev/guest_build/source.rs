@@ -1,8 +1,9 @@
 //! Finds the package that a guest's source is a part of. Entry point: [`Source::of`].
 
 use super::language::Language;
-use super::settings::read_toml;
+use super::settings::{Settings, read_toml};
 use super::{BuildError, io_error, npm, python};
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The header of the SDK for C, in the folder of a package.
@@ -19,17 +20,22 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The source of the guest in `folder`, with absolute paths. A folder without a package of its own is a part of the package around it.
+    /// The source of the guest in `folder`, with absolute paths without links. A folder without a package of its own is a part of the package
+    /// around it.
     ///
     /// # Errors
     /// When there is no guest, or several; the error lists the markers.
     pub(super) fn of(folder: &Path) -> Result<Self, BuildError> {
-        let guest = std::path::absolute(folder).map_err(io_error(folder))?;
-        let (language, package) = match Language::of(folder) {
+        let own = Language::of(folder);
+        if let Err(gone @ BuildError::NoFolder(_)) = own {
+            return Err(gone);
+        }
+        let guest = folder.canonicalize().map_err(io_error(folder))?;
+        let (language, package) = match own {
             Ok(Language::C) => (Language::C, with_c_sdk(&guest)),
             Ok(Language::Rust) => (Language::Rust, workspace(&guest)),
             Ok(language) => (language, guest.as_path()),
-            Err(none @ BuildError::NoGuest(_)) => around(&guest).ok_or(none)?,
+            Err(none @ BuildError::NoGuest(_)) => around(&guest)?.ok_or(none)?,
             Err(error) => return Err(error),
         };
         Ok(Self {
@@ -46,31 +52,58 @@ impl Source {
 }
 
 /// The nearest package around a folder, if a guest of its language begins in the folder.
-fn around(folder: &Path) -> Option<(Language, &Path)> {
-    let mut above = folder.ancestors().skip(1);
-    let (language, package) = above.find_map(|it| Some((Language::of(it).ok()?, it)))?;
-    begins_in(language, folder).then_some((language, package))
+fn around(folder: &Path) -> Result<Option<(Language, &Path)>, BuildError> {
+    for above in folder.ancestors().skip(1) {
+        match Language::of(above) {
+            Ok(language) => {
+                let begins = begins_in(language, folder)?;
+                return Ok(begins.then_some((language, above)));
+            }
+            Err(BuildError::NoGuest(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
-/// Whether a folder has the file where guests of a language begin. In Rust and C that file marks a package of its own.
-fn begins_in(language: Language, folder: &Path) -> bool {
+/// Whether a folder has the file where guests of a language begin, or says where. In Rust and C that file marks a package of its own.
+fn begins_in(language: Language, folder: &Path) -> Result<bool, BuildError> {
+    let says = Settings::own(folder)?.entry.is_some();
     let has = |name: &str| folder.join(name).is_file();
-    match language {
+    Ok(match language {
         Language::JavaScript => npm::ENTRIES.into_iter().any(has),
-        Language::Python => has(&format!("{}.py", python::ENTRY)),
-        Language::Go => has("main.go"),
+        Language::Python => says || has(&format!("{}.py", python::ENTRY)),
+        Language::Go => says || has("main.go"),
         Language::Rust | Language::C => false,
-    }
+    })
+}
+
+/// The parts of a Cargo.toml that matter here.
+#[derive(Deserialize)]
+struct Manifest {
+    workspace: Option<Workspace>,
+}
+
+#[derive(Deserialize)]
+struct Workspace {
+    #[serde(default)]
+    exclude: Vec<PathBuf>,
 }
 
 /// The workspace of a package of cargo, or the package itself.
 fn workspace(guest: &Path) -> &Path {
-    let mut folders = guest.ancestors();
-    let is_root = |folder: &&Path| {
-        let manifest = read_toml::<toml::Table>(&folder.join(Language::Rust.marker()));
-        manifest.is_ok_and(|manifest| manifest.contains_key("workspace"))
-    };
-    folders.find(is_root).unwrap_or(guest)
+    let root = guest.ancestors().find_map(|folder| {
+        let manifest: Manifest = read_toml(&folder.join(Language::Rust.marker())).ok()?;
+        Some((folder, manifest.workspace?))
+    });
+    match root {
+        Some((folder, workspace)) => {
+            let is_out = |out: &PathBuf| guest.starts_with(folder.join(out));
+            let is_member = !workspace.exclude.iter().any(is_out);
+            if is_member { folder } else { guest }
+        }
+        None => guest,
+    }
 }
 
 /// The nearest folder with the SDK for C, from the guest's upwards. Without any, the compiler says what is missing.
@@ -103,10 +136,16 @@ mod tests {
             put(package.path(), first);
             put(package.path(), "docs/page.md");
             let source = Source::of(&package.path().join("backup")).unwrap();
-            assert_eq!(source.package, package.path(), "{marker}");
-            assert!(source.is_part());
+            assert_eq!(source.package, package.path().canonicalize().unwrap());
+            assert!(source.is_part(), "{marker}");
+            let crooked = package.path().join("docs/../backup");
+            assert_eq!(Source::of(&crooked).unwrap(), source);
             let error = Source::of(&package.path().join("docs")).unwrap_err();
             assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
+            put(package.path(), "Cargo.toml");
+            put(package.path(), "go.mod");
+            let error = Source::of(&package.path().join("docs")).unwrap_err();
+            assert!(matches!(error, BuildError::SeveralGuests { .. }), "{error}");
         }
     }
 
@@ -119,12 +158,14 @@ mod tests {
             std::fs::write(folder.join("Cargo.toml"), text).unwrap();
             Source::of(&folder).unwrap().package
         };
-        let whole = manifest("", "[workspace]\n");
-        assert_eq!(whole, workspace.path());
+        let whole = manifest("", "[workspace]\nexclude = [\"out\"]\n");
+        let root = workspace.path().canonicalize().unwrap();
+        assert_eq!(whole, root);
         let member = "[package]\nname = \"a\"\n";
-        assert_eq!(manifest("a", member), workspace.path());
+        assert_eq!(manifest("a", member), root);
+        assert_eq!(manifest("out/c", member), root.join("out/c"));
         let alone = manifest("b", &format!("{member}[workspace]\n"));
-        assert_eq!(alone, workspace.path().join("b"));
+        assert_eq!(alone, root.join("b"));
     }
 
     #[test]
