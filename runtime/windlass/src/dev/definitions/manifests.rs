@@ -1,4 +1,4 @@
-//! The definitions in a project's manifests. Entry points: [`Manifest::all`] and [`write`].
+//! The definitions in a project's manifests. Entry points: [`Manifest::all`] and [`write()`].
 //!
 //! They stand in the project's own folder, in `crds`, in `seed` and in `tests`, each as a document of its own. Other documents of a file stay
 //! byte for byte.
