@@ -193,8 +193,17 @@ impl Sandbox {
             let kept = functions.and_then(|name| sandbox.cache()?.get(&name));
             Ok(kept.unwrap_or_default())
         });
-        let compiler = &self.options().compiler;
-        let compiled = compiler::run(compiler, self.engine(), bytes, before.await?).await;
+        let before = before.await?;
+        let compile = |before| {
+            let compiler = &self.options().compiler;
+            compiler::run(compiler, self.engine(), bytes.clone(), before)
+        };
+        let has_any = !before.is_empty();
+        let mut compiled = compile(before).await;
+        if has_any && matches!(compiled, Err(CompileError::Crashed { .. })) {
+            // The functions may be to blame, and would be each time.
+            compiled = compile(Vec::new()).await;
+        }
         let Compiled {
             code,
             functions: made,
