@@ -61,7 +61,7 @@ pub(crate) fn chain(error: &wasmtime::Error) -> String {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) code: Vec<u8>,
-    /// For the next build of the same guest. Empty unless the compiler was told that builds come often.
+    /// The code of its functions, for the next build of its file. Empty without [`CompilerProcess::builds_often`].
     pub(crate) functions: Vec<u8>,
 }
 

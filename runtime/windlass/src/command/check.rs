@@ -44,24 +44,23 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
     let revision = component::load_into(&sandbox, &path).await?;
     let schema = revision.config_schema();
     check_configs(schema, &configs)?;
-    let config = configs
-        .first()
-        .map_or("{}".to_owned(), |(config, _)| config.to_string());
     let customs = customs(&path);
-    let inspection = revision.inspect(&sandbox, &config, &customs).await?;
+    // What a guest watches may depend on its config.
+    let mut inspections = Vec::new();
+    for (config, _) in &configs {
+        let config = config.to_string();
+        inspections.push(revision.inspect(&sandbox, &config, &customs).await?);
+    }
+    let inspection = inspections.first().context("there is no config")?;
     if args.rules {
         // The output is pasted or piped, so nothing else is printed.
         anstream::print!("{}", indented("", &inspection.rules_yaml));
         return Ok(super::DONE);
     }
-    let mut lacking = Vec::new();
-    for ((config, _), reconciler) in configs.iter().zip(&reconcilers) {
-        // What a guest watches may depend on its config.
-        let own = revision
-            .inspect(&sandbox, &config.to_string(), &customs)
-            .await?;
-        lacking.extend(missing(&own.rules, reconciler));
-    }
+    let pairs = inspections.iter().zip(&reconcilers);
+    let lacking: Vec<Missing> = pairs
+        .filter_map(|(own, reconciler)| missing(&own.rules, reconciler))
+        .collect();
     let shown = match &image {
         Some(_) => &args.file,
         None => &path,
@@ -70,11 +69,11 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Json => {
             anstream::println!(
                 "{}",
-                serde_json::to_string_pretty(&as_json(shown, &inspection, schema, &lacking))?
+                serde_json::to_string_pretty(&as_json(shown, inspection, schema, &lacking))?
             )
         }
         Format::Text | Format::Wide => {
-            anstream::print!("{}", as_text(shown, &inspection, schema));
+            anstream::print!("{}", as_text(shown, inspection, schema));
             anstream::print!("{}", lacks(&lacking));
         }
     }

@@ -20,7 +20,7 @@ mod source_lines;
 mod tool;
 
 use crate::config::schema::Schema;
-pub(crate) use definitions::{definitions, has_definitions};
+pub(crate) use definitions::{DefinitionsError, definitions};
 pub(crate) use language::Language;
 pub(crate) use saves::{Builds, Built};
 use settings::World;

@@ -1,5 +1,6 @@
 //! `windlass build` over folders of every kind.
 
+use crate::languages::{VENV, has_tools, windlass};
 use crate::project::{Project, reconciler};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
@@ -220,5 +221,32 @@ async fn a_build_that_writes_into_its_source_comes_to_an_end() -> Result<()> {
     program.line_with("the guest does not build", SOON).await?;
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_same_source_in_another_folder_is_the_same_component() -> Result<()> {
+    for (lang, tools) in [
+        ("rust", &["cargo"][..]),
+        ("go", &["go"]),
+        ("c", &["cc", "python3", VENV]),
+    ] {
+        if !has_tools(tools, &format!("the digest of a guest in {lang}")) {
+            continue;
+        }
+        let mut digests = Vec::new();
+        for place in ["one", "another/deeper place"] {
+            let outside = Project::new()?;
+            outside.write(&format!("{place}/.keep"), "")?;
+            let around = outside.path().join(place);
+            windlass(&around, ["new", "demo", "--lang", lang])
+                .await?
+                .expect_code(0)?;
+            let built = windlass(&around.join("demo"), ["build", "--output", "json"]).await?;
+            let built: Json = serde_json::from_str(&built.expect_code(0)?.stdout)?;
+            digests.push(built["digest"].clone());
+        }
+        assert_eq!(digests[0], digests[1], "{lang}");
+    }
     Ok(())
 }

@@ -40,20 +40,22 @@ pub(super) async fn run(
         program: process.program.clone(),
         source,
     };
-    let child = Command::new(&process.program)
+    let mut command = Command::new(&process.program);
+    command
         .args(&process.arguments)
         .args([process.memory.to_string(), process.seconds().to_string()])
-        .args(process.builds_often.then_some(OFTEN))
         // The host's environment may hold secrets.
         .env_clear()
-        .env("RAYON_NUM_THREADS", processors().min(THREADS).to_string())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
+        .kill_on_drop(true);
+    if process.builds_often {
+        let threads = processors().min(THREADS).to_string();
+        command.arg(OFTEN).env("RAYON_NUM_THREADS", threads);
+    }
+    let child = command.spawn().map_err(failed)?;
     match timeout(
         CLOCK_PATIENCE * process.time,
         talk(child, &functions, &component, most(process)),

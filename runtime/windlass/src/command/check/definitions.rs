@@ -4,7 +4,7 @@
 use crate::cli::Format;
 use crate::command::{DONE, FAILED};
 use crate::dev::definitions::{Difference, Manifest, Stale, differences, name, stale};
-use crate::dev::guest_build::{definitions, has_definitions};
+use crate::dev::guest_build::{DefinitionsError, definitions};
 use crate::output::{Tone, count, printable};
 use crate::run::signals::stop_on_signals;
 use anyhow::{Result, bail};
@@ -33,10 +33,7 @@ struct Finding {
 /// When the folder is no guest, its tool fails, or a manifest cannot be read.
 pub(super) async fn execute(folder: &Path, format: Format) -> Result<ExitCode> {
     let manifests = Manifest::all(folder)?;
-    let described = match has_definitions(folder)? {
-        true => described(folder).await?,
-        false => Vec::new(),
-    };
+    let described = described(folder).await?;
     let mut findings = Vec::new();
     for definition in &described {
         compare(folder, definition, &manifests, &mut findings);
@@ -68,9 +65,13 @@ fn behind(stale: Stale) -> Finding {
     }
 }
 
+/// The definitions that the types describe; none, where they describe none.
 async fn described(folder: &Path) -> Result<Vec<Json>> {
     let stop = stop_on_signals()?;
     match stop.run_until_cancelled(definitions(folder)).await {
+        Some(Err(
+            DefinitionsError::NotDescribed { .. } | DefinitionsError::DefinitionsFirst { .. },
+        )) => Ok(Vec::new()),
         Some(found) => Ok(found?),
         None => bail!("{}: interrupted", folder.display()),
     }

@@ -1,19 +1,13 @@
 //! The files of a project. Entry point: [`files`].
 
+use crate::watch::is_left_by_tools;
 use std::path::{Path, PathBuf};
 
 /// How many folders may lie in each other. It ends circles of links.
 const DEEPEST: usize = 8;
 
-/// Folders that tools fill. `sdk` is what `windlass new` wrote.
-const OF_TOOLS: [&str; 6] = [
-    "node_modules",
-    "target",
-    "vendor",
-    "sdk",
-    "dist",
-    "__pycache__",
-];
+/// Folders with what others wrote, beside those that tools leave: `sdk` is from `windlass new`.
+const OF_OTHERS: [&str; 3] = ["vendor", "sdk", "dist"];
 
 /// The files with one of these extensions in `folder` and below it, sorted.
 pub(super) fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
@@ -34,7 +28,7 @@ fn add(folder: &Path, extensions: &[&str], deeper: usize, found: &mut Vec<PathBu
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
-            if deeper > 0 && !name.starts_with('.') && !OF_TOOLS.contains(&&*name) {
+            if deeper > 0 && !is_left_by_tools(&path) && !OF_OTHERS.contains(&&*name) {
                 add(&path, extensions, deeper - 1, found);
             }
         } else if path

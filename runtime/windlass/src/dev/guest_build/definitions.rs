@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions that a guest's own types describe. Entry points: [`has_definitions`] and [`definitions`].
+//! The CustomResourceDefinitions that a guest's own types describe. Entry point: [`definitions`].
 //!
 //! In Rust the package has an example `crds` that prints them, in Go controller-gen makes them of markers. In the other languages the definitions
 //! come first, and `windlass types` makes the types.
@@ -70,42 +70,31 @@ pub(crate) enum DefinitionsError {
     },
 }
 
-/// Whether the project in `folder` describes definitions.
-///
-/// # Errors
-/// When the folder is no guest, or cannot be read.
-pub(crate) fn has_definitions(folder: &Path) -> Result<bool, BuildError> {
-    let source = Source::of(folder)?;
-    match source.language {
-        Language::Rust => has_example(&source.guest),
-        Language::Go => Ok(has_marker(&source.package, 0)),
-        Language::JavaScript | Language::Python | Language::C => Ok(false),
-    }
-}
-
 /// The definitions that the types in `folder` describe, sorted by name. Prints the command that it runs on standard error.
 ///
 /// # Errors
 /// When the language or the project has none, its tool fails, or prints something else.
 pub(crate) async fn definitions(folder: &Path) -> Result<Vec<Json>, DefinitionsError> {
+    let printed = tokio::time::timeout(LONGEST, tool(folder)?.output());
+    let printed = printed
+        .await
+        .map_err(|_| DefinitionsError::TooLong(folder.to_owned()))?;
+    read(&printed?).map_err(|why| DefinitionsError::Output {
+        folder: folder.to_owned(),
+        why,
+    })
+}
+
+/// What prints the definitions.
+fn tool(folder: &Path) -> Result<Tool, DefinitionsError> {
     let source = Source::of(folder)?;
     let language = source.language;
-    let not_described = |remedy| DefinitionsError::NotDescribed {
-        folder: folder.to_owned(),
-        remedy,
-    };
-    let tool = match language {
-        Language::Rust if has_example(&source.guest)? => of_rust(&source.guest),
-        Language::Rust => {
-            return Err(not_described(
-                "write examples/crds.rs, which prints them as YAML or JSON",
-            ));
-        }
-        Language::Go if has_marker(&source.package, 0) => of_go(&source.package)?,
+    let remedy = match language {
+        Language::Rust if has_example(&source.guest)? => return Ok(of_rust(&source.guest)),
+        Language::Go if has_marker(&source.package, 0) => return Ok(of_go(&source.package)?),
+        Language::Rust => "write examples/crds.rs, which prints them as YAML or JSON",
         Language::Go => {
-            return Err(not_described(
-                "write +groupName=GROUP and +versionName=VERSION above the package of its types",
-            ));
+            "write +groupName=GROUP and +versionName=VERSION above the package of its types"
         }
         Language::JavaScript | Language::Python | Language::C => {
             return Err(DefinitionsError::DefinitionsFirst {
@@ -114,13 +103,9 @@ pub(crate) async fn definitions(folder: &Path) -> Result<Vec<Json>, DefinitionsE
             });
         }
     };
-    let printed = tokio::time::timeout(LONGEST, tool.output());
-    let printed = printed
-        .await
-        .map_err(|_| DefinitionsError::TooLong(folder.to_owned()))?;
-    read(&printed?).map_err(|why| DefinitionsError::Output {
+    Err(DefinitionsError::NotDescribed {
         folder: folder.to_owned(),
-        why,
+        remedy,
     })
 }
 
@@ -295,7 +280,11 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let has = || has_definitions(folder.path()).unwrap();
+        let has = || match tool(folder.path()) {
+            Ok(_) => true,
+            Err(DefinitionsError::NotDescribed { .. }) => false,
+            Err(error) => panic!("{error}"),
+        };
         write("Cargo.toml", "[package]\nname = \"a\"\n");
         assert!(!has());
         write(
