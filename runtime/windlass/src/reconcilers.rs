@@ -17,6 +17,7 @@ use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document};
 use crate::config::schema::Place;
 use crate::dev::guest_build::built_path;
+use crate::guests::component::announced_if_slow;
 use crate::guests::{Guests, LoadFailure, LoadRequest, Loaded, TenantPolicy};
 use crate::reconcilers::reloads::{Reload, Reloads};
 use crate::status::reconcilers::Statuses;
@@ -272,11 +273,22 @@ impl Reconcilers {
         let permits = self.permits.loading(spec.tenant());
         let (owner, guests) = (name.to_owned(), self.guests.clone());
         let task = self.tasks.spawn(async move {
-            let loaded = async {
+            let loading = async {
                 let _permit = permits.acquire().await;
                 guests.load(load?).await.map(Box::new)
             };
-            (owner, Done::Loaded(loaded.await))
+            let began = Instant::now();
+            let mut is_slow = false;
+            let say = || {
+                is_slow = true;
+                tracing::info!(reconciler = owner, "the guest is being compiled");
+            };
+            let loaded = announced_if_slow(loading, say).await;
+            if is_slow && loaded.is_ok() {
+                let seconds = began.elapsed().as_secs_f64();
+                tracing::info!(reconciler = owner, seconds, "the guest is compiled");
+            }
+            (owner, Done::Loaded(loaded))
         });
         if let Some(reconciler) = self.by_name.get_mut(name) {
             reconciler.begin_loading(plan, Task::new(task));

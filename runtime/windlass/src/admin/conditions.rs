@@ -207,7 +207,10 @@ fn reconcilers(app: &App) -> Condition {
         .values()
         .filter(|entry| entry.problem.is_some())
         .count();
-    let loading = entries.values().filter(|entry| entry.loading).count();
+    let loading = entries
+        .values()
+        .filter(|entry| entry.loading.is_some())
+        .count();
     if loading == 0 || app.started.elapsed() >= START {
         app.loaded.store(true, Ordering::Release);
     }

@@ -135,7 +135,8 @@ pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
                 in_effect: entry.problem.is_none(),
             }),
             problem: entry.problem.unwrap_or_default(),
-            loading: entry.loading,
+            loading: entry.loading.is_some(),
+            loading_seconds: entry.loading.map_or(0, |began| began.elapsed().as_secs()),
             tenant: entry.tenant,
             ..ReconcilerView::default()
         };

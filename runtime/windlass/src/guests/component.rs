@@ -40,7 +40,8 @@ pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
 /// # Errors
 /// Why it is no guest, and what to do.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
-    let loaded = announced_if_slow(sandbox.load(path)).await;
+    let compiling = || anstream::eprintln!("{}", Tone::Dim.paint("compiling the component"));
+    let loaded = announced_if_slow(sandbox.load(path), compiling).await;
     loaded.map_err(|error| match error {
         LoadError::Read { source, .. } if source.is_not_found() => anyhow::anyhow!(
             "{}: no such file: name a component, or a folder that was built",
@@ -50,13 +51,13 @@ pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision
     })
 }
 
-/// Waits for a load, and prints a line if it takes long: a component with a language's engine takes seconds to compile.
-async fn announced_if_slow<T>(load: impl Future<Output = T>) -> T {
+/// Waits for a load, and says so if it takes long: a component with a language's engine takes seconds to compile.
+pub(crate) async fn announced_if_slow<T>(load: impl Future<Output = T>, say: impl FnOnce()) -> T {
     tokio::pin!(load);
     match tokio::time::timeout(MOMENT, &mut load).await {
         Ok(loaded) => loaded,
         Err(_) => {
-            anstream::eprintln!("{}", Tone::Dim.paint("compiling the component"));
+            say();
             load.await
         }
     }

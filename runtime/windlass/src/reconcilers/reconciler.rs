@@ -464,7 +464,7 @@ impl Reconciler {
             rolled_back: self.rollback.is_some(),
             problem: self.problem.clone(),
             changed: self.changed,
-            loading: self.loading.is_some() || self.is_new(),
+            loading: (self.loading.is_some() || self.is_new()).then_some(self.began),
         }
     }
 

@@ -132,7 +132,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
         busy.push("no cluster is engaged yet".to_owned());
     }
     let loading = app.statuses.all().into_iter();
-    let loading = loading.filter(|(_, entry)| entry.loading);
+    let loading = loading.filter(|(_, entry)| entry.loading.is_some());
     busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
     let least_failures = idle.least_failures.filter(|_| busy.is_empty());
     busy.extend(idle.busy);

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The status of a reconciler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(crate) struct ReconcilerStatus {
     pub(crate) rolled_back: bool,
     /// Why the document is not in effect; none when it is.
     pub(crate) problem: Option<String>,
-    /// Whether a change is being loaded.
-    pub(crate) loading: bool,
+    /// When the change began that is being loaded; none: none is.
+    pub(crate) loading: Option<Instant>,
     /// The last change since the start; none: nothing has changed. It is in effect if there is no problem.
     pub(crate) changed: Option<LastChange>,
 }

@@ -194,6 +194,11 @@ pub(crate) fn reconcilers(views: &[ReconcilerView], wide: bool) -> Table {
 }
 
 fn state_of(view: &ReconcilerView) -> Cell {
+    if view.loading {
+        let word = if view.serves { "Reloading" } else { "Loading" };
+        let age = age(view.loading_seconds);
+        return Cell::toned(format!("{word} {age}"), Tone::Warn);
+    }
     let (state, tone) = match (view.serves, view.problem.is_empty()) {
         (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
         (true, true) => ("Serves", Tone::Good),

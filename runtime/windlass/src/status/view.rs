@@ -122,6 +122,9 @@ pub(crate) struct ReconcilerView {
     /// Whether a newer guest or document is being loaded.
     #[serde(default)]
     pub(crate) loading: bool,
+    /// For how long, in seconds; 0 when none is.
+    #[serde(default)]
+    pub(crate) loading_seconds: u64,
     /// Clusters that it watches.
     pub(crate) clusters: u64,
     /// Watches that do not run, and why.

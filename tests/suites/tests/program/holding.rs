@@ -3,8 +3,8 @@
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::reloading::{greets, replace, saying};
-use crate::running::{Http, SOON, ask, client_of, fleet, start};
-use anyhow::Result;
+use crate::running::{Http, SOON, ask, client_of, fleet, start, table};
+use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::fs;
 use std::time::Duration;
@@ -144,6 +144,14 @@ async fn a_component_that_compiles_for_long_delays_its_own_reconciler_alone() ->
             told["loading"] == true
         })
         .await?;
+    scene
+        .program
+        .line_with("the guest is being compiled", PROMPT)
+        .await?;
+    let rows = table(&scene.project, &scene.address, &["get", "reconcilers"]).await?;
+    let row = rows.iter().find(|row| row["RECONCILER"] == "slow");
+    let state = &row.context("a row")?["STATE"];
+    assert!(state.starts_with("Reloading "), "{state}");
     scene.neighbour_is_not_held_up().await?;
     let mark = scene.program.line_count();
     scene.project.write_config(&documents)?;

@@ -96,6 +96,13 @@ fn the_state_of_a_reconciler_and_its_last_change_follow_from_what_serves() {
     assert_eq!(seen(refuse), "Stale refused 0s ago no component");
     let stopped = |view: &mut ReconcilerView| (view.serves, view.reload) = (false, None);
     assert_eq!(seen(stopped), "Stopped - -");
+    let load = |view: &mut ReconcilerView| (view.loading, view.loading_seconds) = (true, 3);
+    assert_eq!(seen(load), "Reloading 3s 3m ago -");
+    let start = |view: &mut ReconcilerView| {
+        (view.serves, view.reload) = (false, None);
+        (view.loading, view.loading_seconds) = (true, 61);
+    };
+    assert_eq!(seen(start), "Loading 1m - -");
     // What is wrong with all of it comes before what is wrong with a key or a watch.
     let keys = |view: &mut ReconcilerView| {
         view.last_error = "one key".to_owned();

@@ -129,7 +129,7 @@ fn is_loaded(verdict: &Verdict, loaded: Option<&ReconcilerStatus>) -> Holds {
         }
         (_, Some(problem)) => (NO, "Refused", problem.clone()),
         (None, None) => loading("its guest is being loaded"),
-        (Some(_), None) if loaded.loading => loading("a newer version is being loaded"),
+        (Some(_), None) if loaded.loading.is_some() => loading("a newer version is being loaded"),
         (Some(_), None) => holds("Loaded"),
     }
 }
