@@ -55,7 +55,7 @@ pub(crate) enum BuildError {
     NoFolder(PathBuf),
     /// No language is recognised.
     #[error(
-        "{0}: there is no guest to build: it has none of {markers} (a guest that is built by other tools is named by its .wasm file)",
+        "{0}: there is no guest to build: it has none of {markers}, and below a package of these no guest.ts, guest.js, guest.py or main.go (a guest that is built by other tools is named by its .wasm file)",
         markers = Language::markers()
     )]
     NoGuest(PathBuf),
