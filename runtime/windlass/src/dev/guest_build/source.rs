@@ -4,7 +4,7 @@ use super::language::Language;
 use super::settings::{Settings, read_toml};
 use super::{BuildError, io_error, npm, python};
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The header of the SDK for C, in the folder of a package.
 const C_HEADER: &str = "sdk/include/windlass.h";
@@ -20,8 +20,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The source of the guest in `folder`, with absolute paths without links. A folder without a package of its own is a part of the package
-    /// around it.
+    /// The source of the guest in `folder`, with absolute paths. A folder without a package of its own is a part of the package around it.
     ///
     /// # Errors
     /// When there is no guest, or several; the error lists the markers.
@@ -30,7 +29,7 @@ impl Source {
         if let Err(gone @ BuildError::NoFolder(_)) = own {
             return Err(gone);
         }
-        let guest = folder.canonicalize().map_err(io_error(folder))?;
+        let guest = absolute(folder).map_err(io_error(folder))?;
         let (language, package) = match own {
             Ok(Language::C) => (Language::C, with_c_sdk(&guest)),
             Ok(Language::Rust) => (Language::Rust, workspace(&guest)),
@@ -49,6 +48,16 @@ impl Source {
     pub(super) fn is_part(&self) -> bool {
         self.guest != self.package
     }
+}
+
+/// An absolute path whose ancestors are the folders above. A link stays a link: tools are looked for above the path that was asked for.
+fn absolute(folder: &Path) -> std::io::Result<PathBuf> {
+    let absolute = std::path::absolute(folder)?;
+    let leads_up = |part: Component| part == Component::ParentDir;
+    if absolute.components().any(leads_up) {
+        return absolute.canonicalize();
+    }
+    Ok(absolute)
 }
 
 /// The nearest package around a folder, if a guest of its language begins in the folder.
@@ -131,22 +140,34 @@ mod tests {
             ("go.mod", "backup/main.go"),
             (C_HEADER, "backup/guest.c"),
         ] {
-            let package = tempfile::tempdir().unwrap();
-            put(package.path(), marker);
-            put(package.path(), first);
-            put(package.path(), "docs/page.md");
-            let source = Source::of(&package.path().join("backup")).unwrap();
-            assert_eq!(source.package, package.path().canonicalize().unwrap());
+            let folder = tempfile::tempdir().unwrap();
+            let package = folder.path().canonicalize().unwrap();
+            put(&package, marker);
+            put(&package, first);
+            put(&package, "docs/page.md");
+            let source = Source::of(&package.join("backup")).unwrap();
+            assert_eq!(source.package, package);
             assert!(source.is_part(), "{marker}");
-            let crooked = package.path().join("docs/../backup");
+            let crooked = package.join("docs/../backup");
             assert_eq!(Source::of(&crooked).unwrap(), source);
-            let error = Source::of(&package.path().join("docs")).unwrap_err();
+            let error = Source::of(&package.join("docs")).unwrap_err();
             assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
-            put(package.path(), "Cargo.toml");
-            put(package.path(), "go.mod");
-            let error = Source::of(&package.path().join("docs")).unwrap_err();
+            put(&package, "Cargo.toml");
+            put(&package, "go.mod");
+            let error = Source::of(&package.join("docs")).unwrap_err();
             assert!(matches!(error, BuildError::SeveralGuests { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn a_link_to_a_package_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "elsewhere/package.json");
+        std::fs::create_dir(folder.path().join("members")).unwrap();
+        let link = folder.path().join("members/linked");
+        std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).unwrap();
+        let source = Source::of(&link).unwrap();
+        assert_eq!((&source.guest, &source.package), (&link, &link));
     }
 
     #[test]
@@ -159,7 +180,7 @@ mod tests {
             Source::of(&folder).unwrap().package
         };
         let whole = manifest("", "[workspace]\nexclude = [\"out\"]\n");
-        let root = workspace.path().canonicalize().unwrap();
+        let root = workspace.path().to_owned();
         assert_eq!(whole, root);
         let member = "[package]\nname = \"a\"\n";
         assert_eq!(manifest("a", member), root);
