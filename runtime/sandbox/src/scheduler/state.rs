@@ -30,7 +30,7 @@ pub(super) struct State {
     begun: u64,
     /// No task is taken in any more.
     pub(super) closed: bool,
-    /// The ticker sleeps until it is woken: no slice is under way that could be a tick old.
+    /// The ticker sleeps until it is woken: no slice is under way.
     pub(super) ticker_sleeps: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Ticked {
     pub(super) expired: bool,
     /// Workers that were found stuck.
     pub(super) stuck: usize,
-    /// When a slice under way will be a tick older. `None`: none is under way that is not stuck.
+    /// When a slice under way will be a tick older. `None`: none is under way.
     pub(super) next: Option<Instant>,
 }
 
@@ -168,15 +168,12 @@ impl State {
         self.queue.end(ended.slice, used, now);
     }
 
-    /// Ends the slices that are a tick old, and lets other workers go on in place of those that are stuck.
+    /// Ends the slices that are a tick old, and lets other workers go on in place of those that are stuck. These get further ticks: a guest that
+    /// had no processor while its first ones passed has not seen them.
     pub(super) fn tick(&mut self, now: Instant) -> Ticked {
         let mut ticked = Ticked::default();
         for under_way in self.slices.iter_mut().flatten() {
-            if under_way.is_stuck() {
-                continue;
-            }
             if now >= under_way.next_tick {
-                under_way.ticks += 1;
                 under_way.first_tick.get_or_insert(now);
                 under_way.next_tick = now + TICK;
                 under_way
@@ -185,12 +182,11 @@ impl State {
                     .is_over
                     .store(true, Ordering::Release);
                 ticked.expired = true;
-            }
-            if under_way.is_stuck() {
-                self.queue.hold(&mut under_way.slice, now);
-                self.running -= 1;
-                ticked.stuck += 1;
-                continue;
+                if under_way.is_found_stuck() {
+                    self.queue.hold(&mut under_way.slice, now);
+                    self.running -= 1;
+                    ticked.stuck += 1;
+                }
             }
             let next = under_way.next_tick;
             ticked.next = Some(
@@ -209,6 +205,13 @@ impl State {
 }
 
 impl UnderWay {
+    /// Counts a tick. Whether it is the one by which the slice is stuck.
+    fn is_found_stuck(&mut self) -> bool {
+        let was_stuck = self.is_stuck();
+        self.ticks = (self.ticks + 1).min(STUCK);
+        self.is_stuck() && !was_stuck
+    }
+
     fn is_stuck(&self) -> bool {
         self.ticks >= STUCK
     }

@@ -134,6 +134,35 @@ async fn a_stuck_worker_is_replaced_and_its_tenant_waits() {
     assert!(bad.usage().hits()["slice"] > 0);
 }
 
+/// A system short of processors lets a worker begin its guest when the ticks of the slice are over.
+#[tokio::test]
+async fn a_guest_that_begins_late_is_interrupted_too() {
+    let mut config = wasmtime::Config::new();
+    config.epoch_interruption(true);
+    let engine = Engine::new(&config).unwrap();
+    let module = wat::parse_str(r#"(module (func (export "run") (loop (br 0))))"#).unwrap();
+    let module = wasmtime::Module::new(&engine, &module).unwrap();
+    let scheduler = Scheduler::start(&engine, 1).unwrap();
+    let call = async move {
+        compute(20 * TICK);
+        let mut store = wasmtime::Store::new(&engine, ());
+        let instance = wasmtime::Instance::new(&mut store, &module, &[]).unwrap();
+        let run = instance
+            .get_typed_func::<(), ()>(&mut store, "run")
+            .unwrap();
+        store.set_epoch_deadline(1);
+        run.call(&mut store, ())
+            .unwrap_err()
+            .downcast::<wasmtime::Trap>()
+            .unwrap()
+    };
+    let call = spawn(&scheduler, &guest("a"), call);
+    let trap = tokio::time::timeout(LONG, call.until(soon()))
+        .await
+        .unwrap();
+    assert_eq!(trap.unwrap(), wasmtime::Trap::Interrupt);
+}
+
 #[tokio::test]
 async fn a_call_that_did_not_end_in_time_says_what_it_did() {
     let scheduler = scheduler(1);
