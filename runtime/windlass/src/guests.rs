@@ -6,7 +6,7 @@ pub(crate) mod engine;
 mod needs;
 mod revisions;
 
-pub(crate) use needs::ReconcilerNeeds;
+pub(crate) use needs::{Lack, ReconcilerNeeds, lacks};
 
 use crate::config::kinds::{
     Ceiling, Effective, GuestsSpec, Impersonate, Interval, Origin, ReconcilerSpec, RuleSpec,

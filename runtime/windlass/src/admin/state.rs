@@ -116,7 +116,7 @@ pub(super) fn providers(app: &App) -> Items<ProviderView> {
 }
 
 /// The reconcilers of the documents, including those that do not run. Their figures are running counts: no key is read.
-pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
+pub(crate) fn reconcilers(app: &App) -> Items<ReconcilerView> {
     let mut running: BTreeMap<_, _> = app
         .manager
         .controllers()

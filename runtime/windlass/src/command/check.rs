@@ -9,12 +9,12 @@ use crate::config::document::{Position, split};
 use crate::config::kinds::{GuestSource, RuleSpec};
 use crate::config::schema::{self, Place, Shows};
 use crate::dev::seed::Layout;
-use crate::guests::component;
+use crate::guests::{Lack, component, lacks};
 use crate::output::{Tone, printable, size, spent};
 use crate::reconcilers;
 use crate::registry::{Reference, SCHEME};
 use anyhow::{Context, Result, bail};
-use missing::{Missing, missing};
+use missing::missing;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,8 +58,9 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         return Ok(super::DONE);
     }
     let pairs = inspections.iter().zip(&reconcilers);
-    let lacking: Vec<Missing> = pairs
-        .filter_map(|(own, reconciler)| missing(&own.rules, reconciler))
+    let denied = denied(&args.files);
+    let lacking: Vec<Lack> = pairs
+        .filter_map(|(own, reconciler)| missing(&own.rules, &denied, reconciler))
         .collect();
     let shown = match &image {
         Some(_) => &args.file,
@@ -75,6 +76,11 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Text | Format::Wide => {
             anstream::print!("{}", as_text(shown, inspection, schema));
             anstream::print!("{}", lacks(&lacking));
+            if !lacking.is_empty() {
+                anstream::println!(
+                    "windlass rules finds what its tests need beyond that, and writes it"
+                );
+            }
         }
     }
     Ok(super::DONE)
@@ -139,6 +145,14 @@ fn configs(
     Ok((configs, reconcilers))
 }
 
+/// What the last run of `windlass test` was denied in the projects of these files.
+fn denied(files: &[PathBuf]) -> Vec<Lack> {
+    let projects = files
+        .iter()
+        .map(|file| file.parent().unwrap_or(Path::new("")));
+    projects.flat_map(super::test::kept_denials).collect()
+}
+
 /// Compares configs with the schema that the component carries.
 ///
 /// # Errors
@@ -192,12 +206,7 @@ fn customs(component: &Path) -> Vec<CustomResource> {
     customs.collect()
 }
 
-fn as_json(
-    path: &Path,
-    inspection: &Inspection,
-    schema: Option<&str>,
-    missing: &[Missing],
-) -> Json {
+fn as_json(path: &Path, inspection: &Inspection, schema: Option<&str>, missing: &[Lack]) -> Json {
     json!({
         "path": path,
         "title": inspection.title,
@@ -257,21 +266,6 @@ fn as_text(path: &Path, inspection: &Inspection, schema: Option<&str>) -> String
     section("config", config.as_slice());
     text.push_str("\nrules for what it watches and owns, to paste into its Reconciler (add those for what else it reads and writes):\n");
     text.push_str(&indented("  ", &inspection.rules_yaml));
-    text
-}
-
-/// What Reconcilers lack, as rules to paste.
-fn lacks(missing: &[Missing]) -> String {
-    let mut text = String::new();
-    for Missing { reconciler, rules } in missing {
-        text.push_str(&format!("\nReconciler {} lacks:\n", printable(reconciler)));
-        rules
-            .iter()
-            .for_each(|rule| text.push_str(&format!("    - {rule}\n")));
-    }
-    if !missing.is_empty() {
-        text.push_str("windlass rules finds what its tests need beyond that, and writes it\n");
-    }
     text
 }
 

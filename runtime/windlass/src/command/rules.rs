@@ -9,11 +9,10 @@ use crate::config::load::Configuration;
 use crate::config::rbac::{Permissions, lines};
 use crate::dev::cases::Case;
 use crate::dev::replaced_file::replace;
-use crate::guests::ReconcilerNeeds;
+use crate::guests::{Lack, ReconcilerNeeds};
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -23,14 +22,6 @@ use windlass_sandbox::Options;
 
 /// The file of a project that has its rules.
 const FILE: &str = "windlass.yaml";
-
-/// What a reconciler lacks.
-#[derive(Debug, Serialize)]
-struct Lack {
-    reconciler: String,
-    /// Each as YAML on one line.
-    rules: Vec<String>,
-}
 
 /// Runs the tests with all rights, and prints or writes the rules that they needed and the documents lack.
 ///

@@ -5,6 +5,8 @@ pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
 use crate::dev::cases::Case;
+use crate::dev::guest_build::{STATE, state_folder};
+use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
 use crate::run::signals::stop_on_signals;
@@ -12,10 +14,17 @@ use crate::watch::{Target, Watch};
 use anyhow::{Context, Result};
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
+
+/// The file of a project that has its documents.
+const FILE: &str = "windlass.yaml";
+
+/// What the tests were denied, for `windlass check -f`; in the project's folder of state.
+const DENIED: &str = "denied.json";
 
 /// The results of all cases.
 #[derive(Debug, Serialize)]
@@ -66,7 +75,7 @@ async fn follow(
 
 /// The folders of the project and of the guests that it is built from.
 fn followed(args: &TestArgs) -> BTreeSet<Target> {
-    let configuration = configuration(&args.folder.join("windlass.yaml"));
+    let configuration = configuration(&args.folder.join(FILE));
     let guests = configuration.iter().flat_map(run::source_folders);
     let all = guests.chain([args.folder.clone()]);
     all.map(Target::Tree).collect()
@@ -85,8 +94,14 @@ async fn once(
         failed: 0,
         cases: Vec::new(),
     };
+    let file = args.folder.join(FILE);
+    let mut denied = Vec::new();
     for case in Case::all(&args.folder, &args.cases)? {
         let outcome = runner.run(&case).await?;
+        // A case with documents of its own has rules of its own.
+        if case.configuration(&args.folder) == file {
+            denied.extend(outcome.denied.clone());
+        }
         if format != Format::Json {
             print(&outcome);
         }
@@ -94,6 +109,8 @@ async fn once(
         report.failed += usize::from(!outcome.passed);
         report.cases.push(outcome);
     }
+    let denied = joined(denied);
+    keep_denials(&args.folder, &denied).context("keep what was denied")?;
     if let Some(file) = &args.junit {
         let written = std::fs::write(file, junit::text(&report));
         written.with_context(|| format!("write {}", file.display()))?;
@@ -101,13 +118,40 @@ async fn once(
     if format == Format::Json {
         anstream::println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print_sum(&report);
+        print_sum(&report, &denied);
     }
     Ok(if report.failed == 0 {
         super::DONE
     } else {
         super::FAILED
     })
+}
+
+/// Each reconciler once, each rule once.
+fn joined(denied: Vec<Lack>) -> Vec<Lack> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for Lack { reconciler, rules } in denied {
+        all.entry(reconciler).or_default().extend(rules);
+    }
+    let lacks = all.into_iter().map(|(reconciler, rules)| Lack {
+        reconciler,
+        rules: rules.into_iter().collect(),
+    });
+    lacks.collect()
+}
+
+/// Keeps what was denied to the tests of a project until they run again.
+fn keep_denials(project: &Path, denied: &[Lack]) -> Result<()> {
+    let file = state_folder(project)?.join(DENIED);
+    std::fs::write(file, serde_json::to_vec(denied)?)?;
+    Ok(())
+}
+
+/// What the last run of the tests of a project was denied. Nothing where they have not run, or another version wrote it.
+pub(super) fn kept_denials(project: &Path) -> Vec<Lack> {
+    let file: PathBuf = project.join(STATE).join(DENIED);
+    let text = std::fs::read(file).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn print(outcome: &Outcome) {
@@ -121,12 +165,18 @@ fn print(outcome: &Outcome) {
     }
 }
 
-fn print_sum(report: &Report) {
+fn print_sum(report: &Report, denied: &[Lack]) {
     let tests = count((report.passed + report.failed) as u64, "test");
     if report.failed == 0 {
         anstream::println!("{} {tests}", Tone::Good.paint("passed"));
         return;
     }
     anstream::println!("{} {} of {tests}", Tone::Bad.paint("failed"), report.failed);
+    if !denied.is_empty() {
+        anstream::println!(
+            "{}\nwindlass rules finds all that the tests need, and writes it",
+            lacks(denied).trim_end()
+        );
+    }
     anstream::println!("--log info shows the log lines of the guest");
 }

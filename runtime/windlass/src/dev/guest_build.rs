@@ -36,7 +36,7 @@ const BUILT: &str = ".windlass/guest.wasm";
 const CONFIG_SCHEMA: &str = "config.schema.json";
 
 /// The folder for this program's files in a source folder.
-const STATE: &str = ".windlass";
+pub(crate) const STATE: &str = ".windlass";
 
 /// The folder of tools on a machine without a home folder.
 const TOOLS: &str = ".windlass/tools";

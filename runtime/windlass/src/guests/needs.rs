@@ -1,9 +1,32 @@
-//! What reconcilers do that their rules do not grant. Entry point: [`ReconcilerNeeds::of`].
+//! What reconcilers do that their rules do not grant. Entry points: [`ReconcilerNeeds::of`] and [`lacks`].
 
+use crate::output::printable;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_fleet::grant::{Need, Needs};
+
+/// What a reconciler lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lack {
+    pub(crate) reconciler: String,
+    /// Each as YAML on one line, with or without the dash of a list.
+    pub(crate) rules: Vec<String>,
+}
+
+/// What reconcilers lack, as rules to paste.
+pub(crate) fn lacks(lacks: &[Lack]) -> String {
+    let mut text = String::new();
+    for Lack { reconciler, rules } in lacks {
+        text.push_str(&format!("\nReconciler {} lacks:\n", printable(reconciler)));
+        for rule in rules {
+            let rule = rule.strip_prefix("- ").unwrap_or(rule);
+            text.push_str(&format!("    - {}\n", printable(rule)));
+        }
+    }
+    text
+}
 
 /// The needs of each reconciler of a run that notes them. Cheap to clone.
 #[derive(Debug, Clone, Default)]

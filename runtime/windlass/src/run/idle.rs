@@ -4,6 +4,7 @@ use crate::admin::state;
 use crate::app::App;
 use crate::cli::Format;
 use crate::dev::simulated::Simulated;
+use crate::guests::{Lack, lacks};
 use crate::output::{Cell, Table, Tone, count};
 use crate::status::tables::{cluster_name, keys};
 use crate::status::view::KeyView;
@@ -34,6 +35,8 @@ pub(crate) struct Report {
     pub(crate) busy: Vec<String>,
     /// Why the documents are not fully in effect, and which kinds are watched in no cluster.
     pub(crate) problems: Vec<String>,
+    /// What was denied to reconcilers.
+    pub(crate) denied: Vec<Lack>,
 }
 
 /// What was done in one cluster.
@@ -181,6 +184,11 @@ fn report(
         ..
     } = snapshot;
     let problems = [app.all_problems(), unwatched].concat();
+    let denied = state::reconcilers(app).items.into_iter().map(|view| Lack {
+        reconciler: view.name,
+        rules: view.missing_rules,
+    });
+    let denied = denied.filter(|lack| !lack.rules.is_empty()).collect();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
     Report {
         done,
@@ -189,6 +197,7 @@ fn report(
         failing,
         busy,
         problems,
+        denied,
     }
 }
 
@@ -256,6 +265,7 @@ impl Report {
         if !self.failing.is_empty() {
             anstream::println!("\n{}", keys(&self.failing, false));
         }
+        anstream::print!("{}", lacks(&self.denied));
     }
 }
 

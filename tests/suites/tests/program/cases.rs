@@ -332,3 +332,55 @@ async fn rules_that_the_tests_need_are_found_and_written() -> Result<()> {
     assert!(stdout.contains("no test needs more rules"), "{stdout}");
     Ok(())
 }
+
+#[tokio::test]
+async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> {
+    let project = Project::new()?;
+    let calls = guest("test-calls");
+    let documents = |more: &str| {
+        format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: calls}}\nspec:\n  guest: {{path: {calls:?}}}\n  \
+             config: {{steps: [{{do: get, kind: [v1, Secret], key: [default, a]}}, {{do: get, kind: [v1, Service], key: [default, a]}}]}}\n  \
+             rules:\n  - {{apiGroups: [\"\"], resources: [configmaps], verbs: [\"*\"], namespaces: [\"*\"]}}\n{more}"
+        )
+    };
+    project.write("windlass.yaml", documents(""))?;
+    let run = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {test.windlass.dev/run: a}}\n";
+    for name in ["one", "two"] {
+        project.write(&format!("tests/{name}/seed/eu/a.yaml"), run)?;
+        project.write(&format!("tests/{name}/expect/a.yaml"), run)?;
+    }
+    let denied = test(&project, &["--timeout", "10s"]).await?;
+    let denied = denied.expect_code(1)?;
+    let stdout = &denied.stdout;
+    let rules = |namespace: &str| {
+        ["secrets", "services"].map(|resource| {
+            format!("    - {{apiGroups: [\"\"], resources: [{resource}], verbs: [get], namespaces: [{namespace}]}}\n")
+        })
+    };
+    let lacks = format!("Reconciler calls lacks:\n{}", rules("default").concat());
+    let said = format!("{stdout}{}", denied.stderr);
+    assert_eq!(stdout.matches(&lacks).count(), 1, "{said}");
+    assert_eq!(stdout.matches("lacks").count(), 1, "{stdout}");
+
+    let args = [
+        "check".as_ref(),
+        calls.as_os_str(),
+        "-f".as_ref(),
+        "windlass.yaml".as_ref(),
+    ];
+    let told = Program::run(project.path(), args, SOON).await?;
+    let told = told.expect_code(0)?.stdout;
+    let both = "resources: [secrets, services], verbs: [get]";
+    assert!(
+        told.contains("Reconciler calls lacks:") && told.contains(both),
+        "{told}"
+    );
+    // Once they are granted, nothing is lacking.
+    let granted = rules("\"*\"").concat().replace("    - ", "  - ");
+    project.write("windlass.yaml", documents(&granted))?;
+    let told = Program::run(project.path(), args, SOON).await?;
+    let told = told.expect_code(0)?.stdout;
+    assert!(!told.contains("lacks"), "{told}");
+    Ok(())
+}

@@ -83,6 +83,51 @@ async fn a_project_in_c_has_several_guests() -> Result<()> {
     .await
 }
 
+#[tokio::test]
+async fn two_programs_in_one_folder_do_no_harm_to_each_other() -> Result<()> {
+    if !has_tools(
+        &["cc", "make", "python3", VENV],
+        "two programs in one folder",
+    ) {
+        return Ok(());
+    }
+    let outside = Project::new()?;
+    windlass(outside.path(), ["new", "demo", "--lang", "c"])
+        .await?
+        .expect_code(0)?;
+    let folder = outside.path().join("demo");
+    let mut running = Vec::new();
+    for kubeconfig in ["kubeconfig", "kubeconfig-2"] {
+        let args = ["dev", "--admin", "127.0.0.1:0"];
+        let mut program = Program::spawn(command(&folder, binary()?, args))?;
+        program.line_with("admin endpoints", BUILD).await?;
+        let kubeconfig = folder.join(".windlass").join(kubeconfig);
+        let maps = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
+        maps.expect_greeting("crew", Some("hello, world, from alpha"))
+            .await?;
+        running.push((program, maps));
+    }
+    // A save reaches both, and neither reads what the other one is building.
+    let source = folder.join("guest.c");
+    let text = fs::read_to_string(&source)?;
+    fs::write(&source, text.replace("hello, ", "welcome, "))?;
+    for (_, maps) in &running {
+        maps.expect_greeting("crew", Some("welcome, world, from alpha"))
+            .await?;
+    }
+    // Each has clusters of its own, and goes on without the other.
+    let (first, _) = running.remove(0);
+    first.signal("TERM")?;
+    first.wait(SOON).await?.expect_code(0)?;
+    let (second, maps) = running.remove(0);
+    maps.ask("late", "moon").await?;
+    maps.expect_greeting("late", Some("welcome, moon, from alpha"))
+        .await?;
+    second.signal("TERM")?;
+    second.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
 async fn several(second: Second) -> Result<()> {
     let what = format!("several guests in {}", second.lang);
     if !has_tools(second.tools, &what) {

@@ -2,30 +2,30 @@
 
 use crate::config::kinds::RuleSpec;
 use crate::config::rbac::{Permissions, lines};
-use serde::Serialize;
+use crate::guests::Lack;
 use std::sync::Arc;
 use windlass_fleet::Rule;
 
-/// What a Reconciler lacks.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Missing {
-    pub(super) reconciler: String,
-    /// Each as YAML on one line.
-    pub(super) rules: Vec<String>,
-}
-
-/// What is needed and not granted by the rules of a Reconciler. A verb that is granted in some namespaces, for some names or
-/// in other clusters counts as granted: which of them a guest uses only its tests can tell.
+/// What is needed, or was denied to the project's tests, and is not granted by the rules of a Reconciler. A verb that is granted in some
+/// namespaces, for some names or in other clusters counts as granted.
 pub(super) fn missing(
     needed: &[Rule],
+    denied: &[Lack],
     (reconciler, granted): &(String, Vec<RuleSpec>),
-) -> Option<Missing> {
-    let needed = permissions(needed.iter().map(spec));
+) -> Option<Lack> {
+    let of_tests = denied.iter().filter(|lack| lack.reconciler == *reconciler);
+    // What a test was denied may name no resource, but a cluster: that is no rule of its own.
+    let of_tests = of_tests
+        .flat_map(|lack| &lack.rules)
+        .filter_map(|rule| serde_saphyr::from_str::<Vec<RuleSpec>>(rule).ok())
+        .flatten()
+        .map(anywhere);
+    let needed = permissions(needed.iter().map(spec).chain(of_tests));
     let granted = permissions(granted.iter().cloned().map(anywhere));
     let mut lacks = needed.beyond(&granted);
     lacks.reduce();
     let (reconciler, rules) = (reconciler.clone(), lines(&lacks));
-    (!rules.is_empty()).then_some(Missing { reconciler, rules })
+    (!rules.is_empty()).then_some(Lack { reconciler, rules })
 }
 
 fn permissions(rules: impl Iterator<Item = RuleSpec>) -> Permissions {
@@ -77,15 +77,15 @@ mod tests {
             with("all", &["*"], "team-a"),
             ("none".to_owned(), Vec::new()),
         ];
-        let lacks = |reconciler: &str, verbs: &str| Missing {
+        let lacks = |reconciler: &str, verbs: &str| Lack {
             reconciler: reconciler.to_owned(),
             rules: vec![format!(
                 r#"{{apiGroups: [apps], resources: [deployments], verbs: [{verbs}], namespaces: ["*"]}}"#
             )],
         };
-        let found: Vec<Missing> = reconcilers
+        let found: Vec<Lack> = reconcilers
             .iter()
-            .filter_map(|one| missing(&needed, one))
+            .filter_map(|one| missing(&needed, &[], one))
             .collect();
         assert_eq!(
             found,
@@ -94,5 +94,15 @@ mod tests {
                 lacks("none", "get, list, watch, patch")
             ]
         );
+        let denied = Lack {
+            reconciler: "reads".to_owned(),
+            rules: vec![
+                r#"- {apiGroups: [apps], resources: [deployments], verbs: [delete], namespaces: ["team-a"]}"#.to_owned(),
+                r#"- {apiGroups: [apps], resources: [deployments], verbs: [get], namespaces: ["team-a"]}"#.to_owned(),
+                "- {clusters: {local: true}}".to_owned(),
+            ],
+        };
+        let found = missing(&[], &[denied], &reconcilers[0]);
+        assert_eq!(found, Some(lacks("reads", "delete")));
     }
 }

@@ -65,6 +65,7 @@ mod tests {
             seconds: 1.5,
             differences: Vec::new(),
             problems,
+            denied: Vec::new(),
         };
         let report = Report {
             passed: 1,

@@ -7,7 +7,7 @@ use crate::dev::cases::{Case, Difference};
 use crate::dev::guest_build::{build, state_folder};
 use crate::dev::seed::unreadable;
 use crate::dev::simulated::Simulated;
-use crate::guests::ReconcilerNeeds;
+use crate::guests::{Lack, ReconcilerNeeds};
 use crate::run::{self, RunOptions};
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
@@ -33,6 +33,8 @@ pub(in crate::command) struct Outcome {
     pub(super) differences: Vec<Difference>,
     /// Other problems: keys that fail, documents that are not in effect, work that does not end.
     pub(super) problems: Vec<String>,
+    /// What was denied to its reconcilers.
+    pub(super) denied: Vec<Lack>,
 }
 
 /// Runs cases of one project.
@@ -123,6 +125,7 @@ impl Runner {
             seconds: start.elapsed().as_secs_f64(),
             differences,
             problems,
+            denied: report.denied,
         })
     }
 
