@@ -119,6 +119,16 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_in_go_may_have_the_name_of_a_package_of_go() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("sync");
+        write(&folder, Lang::Go).unwrap();
+        let module = std::fs::read_to_string(folder.join("go.mod")).unwrap();
+        // Without a domain in front, Go takes a module for one of its own packages.
+        assert!(module.starts_with("module example.com/sync\n"), "{module}");
+    }
+
+    #[test]
     fn a_reconciler_to_begin_with_is_read_at_a_glance() {
         for lang in Lang::value_variants() {
             let parent = tempfile::tempdir().unwrap();

@@ -199,11 +199,11 @@ async fn definitions_follow_types_in_go() -> Result<()> {
     write_recipe(&project, &GO)?;
     let sdk = repository().join("guest-sdk/go");
     let module = format!(
-        "module site\n\ngo 1.24.0\n\nrequire windlass.dev/windlass v0.0.0\n\nreplace windlass.dev/windlass => {}\n",
+        "module example.com/site\n\ngo 1.24.0\n\nrequire windlass.dev/windlass v0.0.0\n\nreplace windlass.dev/windlass => {}\n",
         sdk.display()
     );
     project.write("go.mod", module)?;
-    let main = "package main\n\nimport (\n\t\"site/website\"\n\n\t\"windlass.dev/windlass\"\n)\n\ntype guest struct{}\n\n\
+    let main = "package main\n\nimport (\n\t\"example.com/site/website\"\n\n\t\"windlass.dev/windlass\"\n)\n\ntype guest struct{}\n\n\
         func init() { windlass.Register(guest{}) }\n\nfunc main() {}\n\n\
         func (guest) Describe() (windlass.Description, error) {\n\
         \twatches := []windlass.Watch{{Kind: website.Website{}.GVK()}}\n\
