@@ -10,7 +10,7 @@ use kube_client::Api;
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use parking_lot::Mutex;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
@@ -45,8 +45,8 @@ pub(crate) struct Driver {
 
 #[derive(Default)]
 struct Told {
-    /// By UID; what is gone is not in it.
-    echoes: Mutex<HashMap<String, String>>,
+    /// By watch and UID; what is gone is not in it.
+    echoes: Mutex<HashMap<(usize, String), String>>,
     /// Where latencies go, while there is a load.
     load: Mutex<Option<Arc<Latency>>>,
     /// Whether sources are timed in place of echoes.
@@ -55,10 +55,18 @@ struct Told {
 
 impl Told {
     /// Lists and watches until the watch ends.
-    async fn follow(&self, api: &Api<ConfigMap>) -> Result<(), kube_client::Error> {
+    async fn follow(&self, watch: usize, api: &Api<ConfigMap>) -> Result<(), kube_client::Error> {
         let list = api.list(&ListParams::default()).await?;
+        // What went between two watches is in no event.
+        let uids = list
+            .items
+            .iter()
+            .filter_map(|object| object.metadata.uid.as_deref());
+        let present: HashSet<&str> = uids.collect();
+        let is_there = |(of, uid): &(usize, String)| *of != watch || present.contains(uid.as_str());
+        self.echoes.lock().retain(|echo, _| is_there(echo));
         for object in &list.items {
-            self.applied(object);
+            self.applied(watch, object);
         }
         let version = list.metadata.resource_version.unwrap_or_default();
         let events = api.watch(&WatchParams::default(), &version).await?;
@@ -66,11 +74,11 @@ impl Told {
         while let Some(event) = events.next().await {
             match event? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    self.applied(&object);
+                    self.applied(watch, &object);
                 }
                 WatchEvent::Deleted(object) => {
                     let uid = object.metadata.uid.unwrap_or_default();
-                    self.echoes.lock().remove(&uid);
+                    self.echoes.lock().remove(&(watch, uid));
                 }
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => return Err(kube_client::Error::Api(status)),
@@ -79,12 +87,12 @@ impl Told {
         Ok(())
     }
 
-    fn applied(&self, object: &ConfigMap) {
+    fn applied(&self, watch: usize, object: &ConfigMap) {
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let data = |key: &str| object.data.as_ref().and_then(|data| data.get(key));
         let sources = self.sources.load(std::sync::atomic::Ordering::Relaxed);
         if let Some(echo) = data("echo") {
-            let known = self.echoes.lock().insert(uid, echo.clone());
+            let known = self.echoes.lock().insert((watch, uid), echo.clone());
             if !sources && known.as_ref() != Some(echo) {
                 self.time(echo);
             }
@@ -123,12 +131,12 @@ impl Driver {
         at_once(made).await?;
         let told = Arc::new(Told::default());
         let mut watches = JoinSet::new();
-        for api in &work.watched {
+        for (watch, api) in work.watched.iter().enumerate() {
             let (api, told) = (api.clone(), told.clone());
             watches.spawn(async move {
                 // After a watch that ends or fails, the next one begins with a list.
                 loop {
-                    if let Err(error) = told.follow(&api).await {
+                    if let Err(error) = told.follow(watch, &api).await {
                         eprintln!("the driver's watch broke: {error}");
                     }
                 }
