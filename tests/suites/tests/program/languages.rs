@@ -317,7 +317,8 @@ pub(crate) fn command<A: AsRef<OsStr>>(
     command
 }
 
-fn kept(name: &str) -> PathBuf {
+/// Where toolchains keep what they download and build.
+pub(crate) fn kept(name: &str) -> PathBuf {
     windlass_harness::repository()
         .join("target/toolchains")
         .join(name)

@@ -1,6 +1,6 @@
 //! `windlass types`: what it writes compiles in each language, and objects survive being read and written. C is in `types_in_c.rs`.
 
-use crate::languages::has_tools;
+use crate::languages::{VENV, has_tools, kept};
 use crate::project::Project;
 use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
@@ -238,6 +238,53 @@ async fn a_type_error_in_typescript_fails_the_build_with_its_line() -> Result<()
         said.contains("src/use.ts(2,") && said.contains("hots"),
         "{said}"
     );
+    Ok(())
+}
+
+/// An environment with mypy, which is kept for the next run.
+async fn with_mypy(folder: &Path) -> Result<PathBuf> {
+    const MYPY: &str = "mypy==1.19.1";
+    let venv = kept("venv").join(MYPY);
+    if !venv.join("bin/mypy").is_file() {
+        let path = venv.display().to_string();
+        succeeds(folder, "python3", &["-m", "venv", "--clear", &path]).await?;
+        let python = venv.join("bin/python").display().to_string();
+        succeeds(folder, &python, &["-m", "pip", "install", "--quiet", MYPY]).await?;
+    }
+    Ok(venv)
+}
+
+#[tokio::test]
+async fn a_type_error_in_python_fails_the_build_with_its_line() -> Result<()> {
+    if !has_tools(&["python3", VENV], "types in a build in Python") {
+        return Ok(());
+    }
+    let project = Project::new()?;
+    let new = ["new", "odd", "--lang", "python"];
+    Program::run(project.path(), new, SOON)
+        .await?
+        .expect_code(0)?;
+    let folder = project.path().join("odd");
+    write(&folder, "python").await?;
+    std::os::unix::fs::symlink(with_mypy(&folder).await?, folder.join(".venv"))?;
+    let used =
+        "from odd import Odd\n\ndef host(odd: Odd) -> str:\n    return odd[\"spec\"][\"host\"]\n";
+    let file = folder.join("use.py");
+    fs::write(&file, used)?;
+    let build = async || Program::run(&folder, ["build"], BUILD).await;
+    build().await?.expect_code(0)?;
+    fs::write(&file, used.replace("host\"]", "hots\"]"))?;
+    let said = build().await?.expect_code(1)?.stderr;
+    assert!(
+        said.contains("use.py:4: error:") && said.contains("hots"),
+        "{said}"
+    );
+    // So is the folder of a guest in the package.
+    fs::create_dir(folder.join("part"))?;
+    fs::write(folder.join("part/guest.py"), "NUMBER: int = 'seven'\n")?;
+    let part = Program::run(&folder, ["build", "part"], BUILD).await?;
+    let said = part.expect_code(1)?.stderr;
+    assert!(said.contains("part/guest.py:1: error:"), "{said}");
     Ok(())
 }
 

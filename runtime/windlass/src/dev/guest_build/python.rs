@@ -40,6 +40,15 @@ struct Manifest {
 struct Tools {
     #[serde(default)]
     windlass: Settings,
+    #[serde(default)]
+    mypy: Mypy,
+}
+
+/// Settings of the tool that checks types.
+#[derive(Default, Deserialize)]
+struct Mypy {
+    /// What it checks when it is not told. `None`: it has to be told.
+    files: Option<serde_json::Value>,
 }
 
 /// Builds a guest and returns the component in `work`.
@@ -97,16 +106,40 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
         }
     }
     // As in an activated environment.
-    tool.env("VIRTUAL_ENV", packages)
+    let tool = tool
+        .env("VIRTUAL_ENV", packages)
         .arg(EXPORTS)
         .arg("--output")
-        .arg(&component)
-        .run()
-        .await?;
+        .arg(&component);
+    tokio::try_join!(tool.run(), check_types(source, venv.as_deref(), work))?;
     if venv.is_none() {
         inputs.note(&component)?;
     }
     Ok(component)
+}
+
+/// Checks types with mypy, if the environment has it and pyproject.toml says what it checks: those files, or the folder of a guest in a package.
+/// What it knows of files that do not change is kept in `work`.
+async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Result<(), BuildError> {
+    let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
+    let venv = venv.filter(|venv| venv.join("bin/mypy").is_file());
+    let Some(venv) = venv.filter(|_| manifest.tool.mypy.files.is_some()) else {
+        return Ok(());
+    };
+    // Not the script `mypy`, which names the path where the environment was made.
+    let python = Tool::new(
+        venv.join("bin/python"),
+        &source.package,
+        "python3 -m venv .venv",
+    );
+    let mypy = python
+        .called("mypy")
+        .args(["-m", "mypy", "--no-error-summary", "--cache-dir"])
+        .arg(work.join("mypy"));
+    match source.is_part() {
+        true => mypy.arg(&source.guest).run().await,
+        false => mypy.run().await,
+    }
 }
 
 /// The settings of a guest: of its pyproject.toml, or of the windlass.toml in its folder of a package.
