@@ -131,8 +131,8 @@ impl Runner {
 
     async fn build(&mut self, configuration: &Configuration) -> Result<()> {
         for folder in run::source_folders(configuration) {
-            let folder = folder.canonicalize().unwrap_or(folder);
-            if self.built.insert(folder.clone()) {
+            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+            if self.built.insert(real) {
                 let building = self.stop.run_until_cancelled(build(&folder));
                 building.await.context("interrupted")??;
             }

@@ -182,8 +182,14 @@ async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     std::fs::write(&stamp, wanted()).map_err(io_error(&stamp))
 }
 
-/// The other manager that installs this package, alone or as a part of a workspace around it.
+/// The other manager that installs this package, alone or as a part of a workspace around it. Where the folder is a link, also of a workspace
+/// around what it leads to.
 fn other_manager(folder: &Path) -> Option<&'static str> {
+    let real = folder.canonicalize().ok().filter(|real| real != folder);
+    other_manager_above(folder).or_else(|| other_manager_above(&real?))
+}
+
+fn other_manager_above(folder: &Path) -> Option<&'static str> {
     for above in folder.ancestors() {
         let has = |name: &str| above.join(name).exists();
         let other = OTHERS.iter().find(|(lock, _)| has(lock));
@@ -204,9 +210,10 @@ fn is_workspace(folder: &Path) -> bool {
         || manifest().is_some_and(|manifest| manifest.get("workspaces").is_some())
 }
 
-/// A program of an installed package.
+/// A program of an installed package, above the path of the folder or, where that is a link, above what it leads to.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
-    let mut folders = folder.ancestors();
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let mut folders = folder.ancestors().chain(real.ancestors());
     folders.find_map(|above| {
         Some(above.join("node_modules/.bin").join(name)).filter(|path| path.is_file())
     })
@@ -452,5 +459,13 @@ mod tests {
         assert_eq!(tool(&guest, BUNDLER).unwrap(), above);
         put(&guest, "node_modules/.bin/esbuild", "");
         assert!(tool(&guest, BUNDLER).unwrap().starts_with(&guest));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = elsewhere.path().join("linked");
+        std::fs::create_dir(workspace.path().join("plain")).unwrap();
+        std::os::unix::fs::symlink(workspace.path().join("plain"), &link).unwrap();
+        assert_eq!(tool(&link, BUNDLER).unwrap(), above);
+        put(workspace.path(), "pnpm-lock.yaml", "");
+        put(workspace.path(), "pnpm-workspace.yaml", "");
+        assert_eq!(other_manager(&link), Some("pnpm"));
     }
 }

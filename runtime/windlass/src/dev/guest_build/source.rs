@@ -25,23 +25,41 @@ impl Source {
     /// # Errors
     /// When there is no guest, or several; the error lists the markers.
     pub(super) fn of(folder: &Path) -> Result<Self, BuildError> {
-        let own = Language::of(folder);
-        if let Err(gone @ BuildError::NoFolder(_)) = own {
-            return Err(gone);
-        }
-        let guest = absolute(folder).map_err(io_error(folder))?;
-        let (language, package) = match own {
-            Ok(Language::C) => (Language::C, with_c_sdk(&guest)),
-            Ok(Language::Rust) => (Language::Rust, workspace(&guest)),
-            Ok(language) => (language, guest.as_path()),
-            Err(none @ BuildError::NoGuest(_)) => around(&guest)?.ok_or(none)?,
-            Err(error) => return Err(error),
+        let own = match Language::of(folder) {
+            Err(none @ BuildError::NoGuest(_)) => Err(none),
+            own => Ok(own?),
         };
-        Ok(Self {
+        let asked = absolute(folder).map_err(io_error(folder))?;
+        let real = asked.canonicalize().map_err(io_error(folder))?;
+        let language = own.as_ref().ok().copied();
+        // Above the path that was asked for, and where that is a link, above what it leads to. Cargo knows no links.
+        let is_rust = language == Some(Language::Rust);
+        let paths = [&asked, &real].into_iter().skip(usize::from(is_rust));
+        for path in paths {
+            if let Some(found) = Self::below(language, path)? {
+                return Ok(found);
+            }
+        }
+        own.map(|language| Self {
             language,
-            package: package.to_owned(),
-            guest,
+            package: asked.clone(),
+            guest: asked,
         })
+    }
+
+    /// The guest at this path, if there is what it needs: the SDK in C, or a package around a folder without a language of its own.
+    fn below(language: Option<Language>, guest: &Path) -> Result<Option<Self>, BuildError> {
+        let found = match language {
+            Some(Language::C) => with_c_sdk(guest).map(|package| (Language::C, package)),
+            Some(Language::Rust) => Some((Language::Rust, workspace(guest))),
+            Some(language) => Some((language, guest)),
+            None => around(guest)?,
+        };
+        Ok(found.map(|(language, package)| Self {
+            language,
+            guest: guest.to_owned(),
+            package: package.to_owned(),
+        }))
     }
 
     /// Whether the package has the guest in a folder below it.
@@ -50,14 +68,18 @@ impl Source {
     }
 }
 
-/// An absolute path whose ancestors are the folders above. A link stays a link: tools are looked for above the path that was asked for.
+/// An absolute path whose ancestors are the folders above. A link stays a link, unless `..` follows it: tools are looked for above the path
+/// that was asked for.
 fn absolute(folder: &Path) -> std::io::Result<PathBuf> {
     let absolute = std::path::absolute(folder)?;
-    let leads_up = |part: Component| part == Component::ParentDir;
-    if absolute.components().any(leads_up) {
-        return absolute.canonicalize();
+    let parts: Vec<Component> = absolute.components().collect();
+    let last_up = parts.iter().rposition(|part| *part == Component::ParentDir);
+    let (up, rest) = parts.split_at(last_up.map_or(0, |at| at + 1));
+    if up.is_empty() {
+        return Ok(absolute);
     }
-    Ok(absolute)
+    let up = up.iter().collect::<PathBuf>().canonicalize()?;
+    Ok(up.join(rest.iter().collect::<PathBuf>()))
 }
 
 /// The nearest package around a folder, if a guest of its language begins in the folder.
@@ -116,10 +138,9 @@ fn workspace(guest: &Path) -> &Path {
 }
 
 /// The nearest folder with the SDK for C, from the guest's upwards. Without any, the compiler says what is missing.
-fn with_c_sdk(guest: &Path) -> &Path {
+fn with_c_sdk(guest: &Path) -> Option<&Path> {
     let mut folders = guest.ancestors();
-    let found = folders.find(|folder| folder.join(C_HEADER).is_file());
-    found.unwrap_or(guest)
+    folders.find(|folder| folder.join(C_HEADER).is_file())
 }
 
 #[cfg(test)]
@@ -168,6 +189,31 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).unwrap();
         let source = Source::of(&link).unwrap();
         assert_eq!((&source.guest, &source.package), (&link, &link));
+    }
+
+    #[test]
+    fn the_package_of_a_linked_folder_is_above_the_link_or_above_what_it_leads_to() {
+        for (marker, first) in [("pyproject.toml", "guest.py"), (C_HEADER, "guest.c")] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().canonicalize().unwrap();
+            put(&root, &format!("package/{marker}"));
+            put(&root, &format!("package/backup/{first}"));
+            put(&root, "elsewhere/README.md");
+            put(&root, &format!("alone/{first}"));
+            let link = |from: &str, to: &str| {
+                std::os::unix::fs::symlink(root.join(to), root.join(from)).unwrap();
+                root.join(from)
+            };
+            let out = Source::of(&link("elsewhere/out", "package/backup")).unwrap();
+            assert_eq!(out.package, root.join("package"), "{marker}");
+            assert_eq!(out.guest, root.join("package/backup"));
+            let inner = link("package/inner", "alone");
+            let source = Source::of(&root.join("elsewhere/../package/inner")).unwrap();
+            assert_eq!(
+                (source.guest, source.package),
+                (inner, root.join("package"))
+            );
+        }
     }
 
     #[test]
