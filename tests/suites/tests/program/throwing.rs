@@ -1,6 +1,6 @@
-//! An exception or a panic of a guest names the lines of its author's files.
+//! An exception or a panic of a guest names the lines of its author's files, and a trap in C names its functions.
 
-use crate::languages::has_tools;
+use crate::languages::{VENV, has_tools};
 use crate::project::Project;
 use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
@@ -118,4 +118,26 @@ async fn a_panic_in_go_tells_the_line_of_its_file() -> Result<()> {
         told: "panic: assignment to entry in nil map, at checked checked.go:7, greeter.Reconcile main.go:LINE",
     };
     go.is_told().await
+}
+
+#[tokio::test]
+async fn a_trap_in_c_tells_the_functions_of_its_files() -> Result<()> {
+    let c = Throwing {
+        language: "c",
+        tools: &["python3", VENV],
+        file: "guest.c",
+        before: &[
+            (
+                "static const windlass_kind ",
+                "void checked(const json *of);",
+            ),
+            ("    const char *who = ", "    checked(asking);"),
+        ],
+        helper: (
+            "checked.c",
+            "#include <windlass.h>\n\nvoid checked(const json *of) {\n    if (of != NULL) {\n        __builtin_trap();\n    }\n}\n",
+        ),
+        told: "in checked < reconcile",
+    };
+    c.is_told().await
 }

@@ -19,7 +19,7 @@ const SDK: [&str; 2] = ["sdk/src", "sdk/include"];
 /// The error text for the setting `entry`, which C does not have.
 const EVERY_FILE: &str = "every C file of the folder and of src/ is part of the guest";
 
-const CLANG: &str = "apt-get install clang lld wasi-libc";
+const CLANG: &str = "apt-get install clang lld wasi-libc libclang-rt-dev-wasm32";
 
 /// Optimised for size, with debug information: without it zig removes function names. The component is made without it. The stack
 /// size is set, because zig's default takes 16 MiB of every instance's memory.
@@ -60,6 +60,11 @@ fn folders(source: &Source) -> Vec<PathBuf> {
         .flat_map(|below| below.iter())
         .map(|_| "..")
         .collect();
+    // The folders above a link are not those that `..` leads to.
+    let up = match source.guest.join(&up).canonicalize() {
+        Ok(above) if source.package.canonicalize().is_ok_and(|it| it == above) => up,
+        _ => source.package.clone(),
+    };
     let own = OWN.map(PathBuf::from).into_iter();
     let folders = own.chain(SDK.map(|name| up.join(name)));
     folders
@@ -88,10 +93,18 @@ fn files(source: &Source) -> Result<Vec<PathBuf>, BuildError> {
     Ok(files)
 }
 
-/// A compiler for WASI: clang if it has a C library for WASI, else zig.
+/// A compiler for WASI: the clang of the WASI SDK that the environment names, else the clang on the PATH if it has a C library for WASI,
+/// else zig.
 async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
-    if let Some(clang) = clang() {
-        let with_target = || Tool::new(&clang, folder, CLANG).arg("--target=wasm32-wasi");
+    const TARGET: &str = "--target=wasm32-wasi";
+    let sdk = std::env::var_os("WASI_SDK_PATH").filter(|sdk| !sdk.is_empty());
+    if let Some(sdk) = sdk {
+        let clang = std::path::absolute(&sdk).map_err(io_error(Path::new(&sdk)))?;
+        let remedy = "WASI_SDK_PATH has to name a WASI SDK, or nothing";
+        return Ok(Tool::new(clang.join("bin/clang"), folder, remedy).arg(TARGET));
+    }
+    if let Some(clang) = on_path("clang") {
+        let with_target = || Tool::new(&clang, folder, CLANG).arg(TARGET);
         let probe = work.join("probe.c");
         std::fs::write(&probe, PROBE).map_err(io_error(&probe))?;
         let tried = with_target()
@@ -113,14 +126,6 @@ async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
         }
     };
     Ok(zig.args(["cc", "-target", "wasm32-wasi"]))
-}
-
-/// The clang of the WASI SDK that the environment names, else the clang on the PATH.
-fn clang() -> Option<PathBuf> {
-    match std::env::var_os("WASI_SDK_PATH") {
-        Some(sdk) => Some(Path::new(&sdk).join("bin/clang")),
-        None => on_path("clang"),
-    }
 }
 
 #[cfg(test)]
