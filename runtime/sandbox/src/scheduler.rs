@@ -5,7 +5,8 @@
 //! engine's epoch, the guest yields, and its task goes back into the queue.
 //!
 //! A slice is *stuck* if its guest has not yielded at the third tick: the guest is in an operation that cannot be interrupted, or the
-//! system has given the processor to others. A spare worker goes on in its place.
+//! system has given the processor to others. A spare worker goes on in its place. Further ticks follow, a millisecond apart, until it ends: its
+//! guest may begin only now.
 //!
 //! Invariants:
 //! * At most as many slices run at once as there are processors for guests; slices that are stuck do not count.

@@ -95,6 +95,12 @@ impl Denied {
         reason
     }
 
+    /// Whether the missing rule is the reconciler's. If not, its tenant does not allow the call, whatever rules the reconciler has.
+    #[must_use]
+    pub fn is_by_own_rules(&self) -> bool {
+        self.by == By::Rules
+    }
+
     /// The missing rule, as an item of a YAML list to paste below `rules:`. It covers every object of the namespace: a reconciler that
     /// needs one object needs the next one.
     #[must_use]

@@ -118,12 +118,10 @@ impl Call {
         } else {
             format!("names: [{name:?}]")
         };
-        let denials = &self.guest.history.denials;
-        denials.add(&format!("- {{clusters: {{{clusters}}}}}"));
-        ApiError::host(
-            ApiCode::Denied,
-            format!("no rule opens a cluster {name:?}: add clusters: {{{clusters}}} to a rule"),
-        )
+        let reason =
+            format!("no rule opens a cluster {name:?}: add clusters: {{{clusters}}} to a rule");
+        self.guest.history.denials.add(&reason);
+        ApiError::host(ApiCode::Denied, reason)
     }
 }
 

@@ -196,7 +196,11 @@ impl CallPolicy for GuestContext {
     }
 
     fn denied(&self, missing: &Denied) {
-        self.history.denials.add(&missing.missing_rule_yaml());
+        let denials = &self.history.denials;
+        match missing.is_by_own_rules() {
+            true => denials.add_missing(&missing.missing_rule_yaml()),
+            false => denials.add(&missing.reason()),
+        }
     }
 
     fn charge(&self, bytes: usize) -> Result<MemoryCharge, ApiError> {

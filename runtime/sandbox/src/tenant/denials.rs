@@ -5,33 +5,39 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Missing rules that are kept. A guest can cause any number.
-const RULES: usize = 32;
-/// Longest rule that is kept, in bytes. The guest chooses the names in it.
+/// Missing rules that are kept, and other reasons. A guest can cause any number.
+const MOST: usize = 32;
+/// Longest rule or reason that is kept, in bytes. The guest chooses the names in it.
 const LENGTH: usize = 512;
 
 /// Denials of one guest, over all of its revisions.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     count: AtomicU64,
-    /// As YAML list items; at most [`RULES`].
+    /// As YAML list items; at most [`MOST`].
     rules: Mutex<BTreeSet<String>>,
+    /// Why calls were denied that no rule for a resource would allow; at most [`MOST`].
+    reasons: Mutex<BTreeSet<String>>,
 }
 
 impl Denials {
     /// Counts a denial, and logs a missing rule that is new. The span around the call names the guest.
-    pub(crate) fn add(&self, rule: &str) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        let rule = clean(rule, LENGTH);
-        let mut rules = self.rules.lock();
-        if rules.len() >= RULES || !rules.insert(rule.clone()) {
-            return;
+    pub(crate) fn add_missing(&self, rule: &str) {
+        if rule.len() > LENGTH {
+            // A part of a rule is no rule.
+            return self.add(rule);
         }
-        let full = rules.len() == RULES;
-        drop(rules);
-        tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
-        if full {
-            tracing::warn!(target: "audit", rules = RULES, "further denials are counted, and their rules are not logged");
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(rule) = new_one(&self.rules, rule) {
+            tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
+        }
+    }
+
+    /// Counts a denial that is no matter of one missing rule, and logs a reason that is new.
+    pub(crate) fn add(&self, reason: &str) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(reason) = new_one(&self.reasons, reason) {
+            tracing::warn!(target: "audit", reason, "denied");
         }
     }
 
@@ -45,6 +51,19 @@ impl Denials {
     }
 }
 
+/// Keeps a text, and returns it if it is to be logged.
+fn new_one(known: &Mutex<BTreeSet<String>>, text: &str) -> Option<String> {
+    let text = clean(text, LENGTH);
+    let mut known = known.lock();
+    if known.len() >= MOST || !known.insert(text.clone()) {
+        return None;
+    }
+    if known.len() == MOST {
+        tracing::warn!(target: "audit", most = MOST, "further denials are counted and not logged");
+    }
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,16 +72,22 @@ mod tests {
     fn missing_rules_are_kept_once_and_within_bounds() {
         let denials = Denials::default();
         for _ in 0..3 {
-            denials.add("- {verbs: [get]}");
+            denials.add_missing("- {verbs: [get]}");
         }
         assert_eq!((denials.count(), denials.rules().len()), (3, 1));
-        (0..1000).for_each(|at| denials.add(&format!("- {at} {}", "x".repeat(1 << 16))));
-        let rules = denials.rules();
-        assert_eq!((denials.count(), rules.len()), (1003, RULES));
-        assert!(
-            rules
-                .iter()
-                .all(|rule| rule.len() <= LENGTH + '…'.len_utf8())
-        );
+        (0..1000).for_each(|at| denials.add_missing(&format!("- {at}")));
+        assert_eq!((denials.count(), denials.rules().len()), (1003, MOST));
+    }
+
+    #[test]
+    fn what_is_no_rule_is_no_missing_rule() {
+        let denials = Denials::default();
+        (0..1000).for_each(|at| denials.add_missing(&format!("- {at} {}", "x".repeat(1 << 16))));
+        denials.add("no rule opens a cluster");
+        assert_eq!((denials.count(), denials.rules().len()), (1001, 0));
+        let reasons = denials.reasons.lock();
+        let longest = reasons.iter().map(String::len).max();
+        assert_eq!(reasons.len(), MOST);
+        assert!(longest <= Some(LENGTH + '…'.len_utf8()), "{longest:?}");
     }
 }

@@ -147,9 +147,10 @@ fn configs(
 
 /// What the last run of `windlass test` was denied in the projects of these files.
 fn denied(files: &[PathBuf]) -> Vec<Lack> {
-    let projects = files
-        .iter()
-        .map(|file| file.parent().unwrap_or(Path::new("")));
+    let projects = files.iter().map(|file| match file.is_dir() {
+        true => file,
+        false => file.parent().unwrap_or(Path::new("")),
+    });
     projects.flat_map(super::test::kept_denials).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::cli::{Format, RulesArgs};
 use crate::config::kinds::RuleSpec;
 use crate::config::load::Configuration;
 use crate::config::rbac::{Permissions, lines};
-use crate::dev::cases::Case;
+use crate::dev::cases::{Case, DOCUMENTS};
 use crate::dev::replaced_file::replace;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::output::{Tone, count};
@@ -20,16 +20,13 @@ use windlass_fleet::ClusterName;
 use windlass_fleet::grant::Need;
 use windlass_sandbox::Options;
 
-/// The file of a project that has its rules.
-const FILE: &str = "windlass.yaml";
-
 /// Runs the tests with all rights, and prints or writes the rules that they needed and the documents lack.
 ///
 /// # Errors
 /// When there is no test, a guest does not build, or the file cannot be changed.
 pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
-    let file = args.folder.join(FILE);
+    let file = args.folder.join(DOCUMENTS);
     let documents = configuration(&file)?;
     let needs = ReconcilerNeeds::default();
     let runner = Runner::new(&args.folder, args.timeout, engine, stop);
@@ -42,7 +39,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
         .partition(|case| case.configuration(&args.folder) == file);
     if cases.is_empty() {
         bail!(
-            "every test of {} has a {FILE} of its own: no test runs with {}",
+            "every test of {} has a {DOCUMENTS} of its own: no test runs with {}",
             args.folder.display(),
             file.display()
         );
@@ -70,7 +67,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     }
     for case in &others {
         anstream::eprintln!(
-            "test {} was left out: it has a {FILE} of its own",
+            "test {} was left out: it has a {DOCUMENTS} of its own",
             case.name
         );
     }
@@ -102,7 +99,7 @@ fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {
     match lacks.is_empty() {
         true => anstream::println!("{}: no test needs more rules", Tone::Good.paint("complete")),
         false if args.write => {}
-        false => anstream::println!("windlass rules --write adds them to {FILE}"),
+        false => anstream::println!("windlass rules --write adds them to {DOCUMENTS}"),
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ mod junit;
 pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
-use crate::dev::cases::Case;
+use crate::dev::cases::{Case, DOCUMENTS};
 use crate::dev::guest_build::{STATE, state_folder};
 use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
@@ -15,13 +15,12 @@ use anyhow::{Context, Result};
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
-
-/// The file of a project that has its documents.
-const FILE: &str = "windlass.yaml";
 
 /// What the tests were denied, for `windlass check -f`; in the project's folder of state.
 const DENIED: &str = "denied.json";
@@ -75,7 +74,7 @@ async fn follow(
 
 /// The folders of the project and of the guests that it is built from.
 fn followed(args: &TestArgs) -> BTreeSet<Target> {
-    let configuration = configuration(&args.folder.join(FILE));
+    let configuration = configuration(&args.folder.join(DOCUMENTS));
     let guests = configuration.iter().flat_map(run::source_folders);
     let all = guests.chain([args.folder.clone()]);
     all.map(Target::Tree).collect()
@@ -94,7 +93,7 @@ async fn once(
         failed: 0,
         cases: Vec::new(),
     };
-    let file = args.folder.join(FILE);
+    let file = args.folder.join(DOCUMENTS);
     let mut denied = Vec::new();
     for case in Case::all(&args.folder, &args.cases)? {
         let outcome = runner.run(&case).await?;
@@ -110,7 +109,7 @@ async fn once(
         report.cases.push(outcome);
     }
     let denied = joined(denied);
-    keep_denials(&args.folder, &denied).context("keep what was denied")?;
+    keep_denials(&args.folder, &denied)?;
     if let Some(file) = &args.junit {
         let written = std::fs::write(file, junit::text(&report));
         written.with_context(|| format!("write {}", file.display()))?;
@@ -142,9 +141,22 @@ fn joined(denied: Vec<Lack>) -> Vec<Lack> {
 
 /// Keeps what was denied to the tests of a project until they run again.
 fn keep_denials(project: &Path, denied: &[Lack]) -> Result<()> {
-    let file = state_folder(project)?.join(DENIED);
-    std::fs::write(file, serde_json::to_vec(denied)?)?;
-    Ok(())
+    let text = serde_json::to_vec(denied)?;
+    let keep = || {
+        let state = state_folder(project)?;
+        let mut fresh = NamedTempFile::new_in(&state)?;
+        fresh.write_all(&text)?;
+        // Not through a link that a repository may have here.
+        fresh.persist(state.join(DENIED))?;
+        std::io::Result::Ok(())
+    };
+    keep().with_context(|| {
+        let folder = project.join(STATE);
+        format!(
+            "write {DENIED} into {}: check who may write there",
+            folder.display()
+        )
+    })
 }
 
 /// What the last run of the tests of a project was denied. Nothing where they have not run, or another version wrote it.

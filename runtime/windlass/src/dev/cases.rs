@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use steps::Step;
 
+/// The file of a project, or of a case, that has its documents.
+pub(crate) const DOCUMENTS: &str = "windlass.yaml";
+
 /// One test of `tests/`: a folder with what is expected in the end, or a file of steps.
 #[derive(Debug)]
 pub(crate) struct Case {
@@ -103,7 +106,7 @@ impl Case {
                 folder.display()
             );
         }
-        let own = folder.join("windlass.yaml");
+        let own = folder.join(DOCUMENTS);
         Ok(Self {
             name,
             configuration: own.is_file().then_some(own),

@@ -11,7 +11,7 @@ use windlass_fleet::grant::{Need, Needs};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lack {
     pub(crate) reconciler: String,
-    /// Each as YAML on one line, with or without the dash of a list.
+    /// Each as YAML on one line, without the dash of a list.
     pub(crate) rules: Vec<String>,
 }
 
@@ -21,7 +21,6 @@ pub(crate) fn lacks(lacks: &[Lack]) -> String {
     for Lack { reconciler, rules } in lacks {
         text.push_str(&format!("\nReconciler {} lacks:\n", printable(reconciler)));
         for rule in rules {
-            let rule = rule.strip_prefix("- ").unwrap_or(rule);
             text.push_str(&format!("    - {}\n", printable(rule)));
         }
     }

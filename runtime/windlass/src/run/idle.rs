@@ -184,9 +184,10 @@ fn report(
         ..
     } = snapshot;
     let problems = [app.all_problems(), unwatched].concat();
+    let bare = |rule: String| rule.trim_start_matches("- ").to_owned();
     let denied = state::reconcilers(app).items.into_iter().map(|view| Lack {
         reconciler: view.name,
-        rules: view.missing_rules,
+        rules: view.missing_rules.into_iter().map(bare).collect(),
     });
     let denied = denied.filter(|lack| !lack.rules.is_empty()).collect();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();

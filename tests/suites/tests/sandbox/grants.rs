@@ -173,7 +173,7 @@ async fn a_guest_that_reaches_for_a_cluster_that_is_not_granted_disturbs_nobody(
     for verb in [Verb::Get, Verb::Delete] {
         assert_eq!(server.count(verb, "configmaps"), 0, "{verb:?}");
     }
-    let told = lines("reaches-beside", "this rule would");
+    let told = lines("reaches-beside", "no rule opens a cluster");
     assert!(told[0].contains("gamma"), "{told:?}");
     Ok(())
 }
