@@ -95,10 +95,21 @@ impl Denied {
         reason
     }
 
-    /// Whether the missing rule is the reconciler's. If not, its tenant does not allow the call, whatever rules the reconciler has.
+    /// What the Tenant has to allow, where it does not, whatever rules the reconciler has. Without the names of objects.
     #[must_use]
-    pub fn is_by_own_rules(&self) -> bool {
-        self.by == By::Rules
+    pub fn tenant_lacks(&self) -> Option<String> {
+        match self.by {
+            By::Rules => None,
+            By::Ceiling => {
+                let rule = self.missing_rule_yaml();
+                let rule = rule.trim_start_matches("- ");
+                Some(format!("add {rule} to spec.rules of the Tenant"))
+            }
+            By::Bound => Some(format!(
+                "add the cluster {:?} to spec.clusters of the Tenant",
+                self.cluster
+            )),
+        }
     }
 
     /// The missing rule, as an item of a YAML list to paste below `rules:`. It covers every object of the namespace: a reconciler that
@@ -132,20 +143,12 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.by == By::Bound {
-            let reason = self.reason();
-            return write!(
-                f,
-                "{reason}; add the cluster to spec.clusters of the Tenant"
-            );
+        let reason = self.reason();
+        if let Some(lacks) = self.tenant_lacks() {
+            return write!(f, "{reason}; {lacks}");
         }
         let rule = self.missing_rule_yaml();
-        write!(
-            f,
-            "{}; add {}",
-            self.reason(),
-            rule.trim_start_matches("- ")
-        )
+        write!(f, "{reason}; add {}", rule.trim_start_matches("- "))
     }
 }
 

@@ -40,9 +40,9 @@ pub struct GuestStatus {
     pub idle_instances: usize,
     /// Linear memory of all live instances of its tenant, in bytes.
     pub tenant_memory: usize,
-    /// Calls that no rule grants.
+    /// Calls that no rule grants, or that its tenant does not allow.
     pub denials: u64,
-    /// The rules that would grant them, as YAML list items: the first 32 different ones.
+    /// The rules that would grant the former, as YAML list items: the first 32 different ones.
     pub missing_rules: Vec<String>,
     /// Requests of its mapper for clusters that no rule opens.
     pub requests_dropped: u64,

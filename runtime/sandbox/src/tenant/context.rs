@@ -197,9 +197,9 @@ impl CallPolicy for GuestContext {
 
     fn denied(&self, missing: &Denied) {
         let denials = &self.history.denials;
-        match missing.is_by_own_rules() {
-            true => denials.add_missing(&missing.missing_rule_yaml()),
-            false => denials.add(&missing.reason()),
+        match missing.tenant_lacks() {
+            None => denials.add_missing(&missing.missing_rule_yaml()),
+            Some(lacks) => denials.add(&format!("the tenant does not allow it: {lacks}")),
         }
     }
 

@@ -28,16 +28,24 @@ impl Denials {
             return self.add(rule);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(rule) = new_one(&self.rules, rule) {
-            tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
+        let Some((rule, is_last)) = new_one(&self.rules, rule) else {
+            return;
+        };
+        tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
+        if is_last {
+            tracing::warn!(target: "audit", most = MOST, "denials for other missing rules are counted, and not logged");
         }
     }
 
-    /// Counts a denial that is no matter of one missing rule, and logs a reason that is new.
+    /// Counts a denial that no single rule of the reconciler would prevent, and logs a reason that is new.
     pub(crate) fn add(&self, reason: &str) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(reason) = new_one(&self.reasons, reason) {
-            tracing::warn!(target: "audit", reason, "denied");
+        let Some((reason, is_last)) = new_one(&self.reasons, reason) else {
+            return;
+        };
+        tracing::warn!(target: "audit", reason, "denied");
+        if is_last {
+            tracing::warn!(target: "audit", most = MOST, "denials for other reasons are counted, and not logged");
         }
     }
 
@@ -51,17 +59,14 @@ impl Denials {
     }
 }
 
-/// Keeps a text, and returns it if it is to be logged.
-fn new_one(known: &Mutex<BTreeSet<String>>, text: &str) -> Option<String> {
+/// Keeps a text. Returns it if it is to be logged, and whether it is the last one.
+fn new_one(known: &Mutex<BTreeSet<String>>, text: &str) -> Option<(String, bool)> {
     let text = clean(text, LENGTH);
     let mut known = known.lock();
     if known.len() >= MOST || !known.insert(text.clone()) {
         return None;
     }
-    if known.len() == MOST {
-        tracing::warn!(target: "audit", most = MOST, "further denials are counted and not logged");
-    }
-    Some(text)
+    Some((text, known.len() == MOST))
 }
 
 #[cfg(test)]

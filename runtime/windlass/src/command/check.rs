@@ -78,7 +78,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
             anstream::print!("{}", lacks(&lacking));
             if !lacking.is_empty() {
                 anstream::println!(
-                    "windlass rules finds what its tests need beyond that, and writes it"
+                    "what tests were denied is of the last windlass test; windlass rules finds all that they need, and writes it"
                 );
             }
         }

@@ -4,7 +4,7 @@ use crate::objects::ConfigMaps;
 use crate::project::{HELLO_RULES, Project, reconciler};
 use crate::running::{SOON, ask, client_of, fleet, key, start};
 use anyhow::Result;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
@@ -21,7 +21,7 @@ struct Scene {
     project: Project,
     address: String,
     server: Server,
-    _program: Program,
+    program: Program,
 }
 
 /// The documents: a tenant with this spec, and reconcilers.
@@ -50,7 +50,7 @@ impl Scene {
             project,
             address,
             server,
-            _program: program,
+            program,
         })
     }
 
@@ -104,6 +104,21 @@ fn has(told: &Json, field: &str, text: &str) -> bool {
 
 fn denials(told: &Json) -> u64 {
     told["usage"]["denials"].as_u64().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_call_that_the_tenant_does_not_allow_is_told_as_such_and_is_no_missing_rule() -> Result<()>
+{
+    let reads = "{rules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch], namespaces: [\"*\"]}]}";
+    let scene = Scene::start("hello", reads, &[hello()]).await?;
+    scene.alpha().await?.ask("a", "world").await?;
+    let told = scene.status("a denial", |told| denials(told) > 0).await?;
+    assert_eq!(told["missingRules"], json!([]), "{told}");
+    let mut program = scene.program;
+    program
+        .line_with("to spec.rules of the Tenant", SOON)
+        .await?;
+    Ok(())
 }
 
 /// A guest that greets loses rights by `tenant` and `document`, which say in the status why its reload is refused. What is asked

@@ -9,7 +9,8 @@ use windlass_fleet::Rule;
 use windlass_fleet::name::NamePattern;
 
 /// What is needed, or was denied to the project's tests, and is not granted by the rules of a Reconciler. A description does not say where it
-/// needs a verb: one that is granted in some namespaces, for some names or in other clusters counts as granted. A denial does.
+/// needs a verb: one that is granted in some namespaces, for some names or in other clusters counts as granted. A denial says where, so it is
+/// compared with the namespaces and clusters of the rules.
 pub(super) fn missing(
     needed: &[Rule],
     denied: &[Lack],
@@ -30,7 +31,7 @@ pub(super) fn missing(
             .iter()
             .filter(|other| reaches(other, &rule))
             .cloned();
-        if !is_told && !grants(&permissions(there), &rule) {
+        if !is_told && !grants(&permissions(there), &rule) && !rules.contains(text) {
             rules.push(text.clone());
         }
     }
@@ -44,7 +45,7 @@ fn grants(granted: &Permissions, rule: &RuleSpec) -> bool {
 }
 
 /// Whether a rule is for the clusters of a denial: the request's own, the local one, or one with a name. What a selector matches is not known
-/// here, so it counts as that cluster.
+/// here, so without names it counts as that cluster.
 fn reaches(rule: &RuleSpec, denied: &RuleSpec) -> bool {
     let (Some(clusters), Some(asked)) = (&rule.clusters, &denied.clusters) else {
         return rule.clusters.is_none() && denied.clusters.is_none();
@@ -56,7 +57,10 @@ fn reaches(rule: &RuleSpec, denied: &RuleSpec) -> bool {
         let mut patterns = clusters.names.iter().map(NamePattern::new);
         patterns.any(|pattern| pattern.matches(name))
     };
-    clusters.selector.is_some() || asked.names.iter().all(matches)
+    match clusters.names.is_empty() {
+        true => clusters.selector.is_some(),
+        false => asked.names.iter().all(matches),
+    }
 }
 
 fn permissions(rules: impl Iterator<Item = RuleSpec>) -> Permissions {
@@ -159,6 +163,10 @@ mod tests {
             (&local, &here),
             (&local, &hub),
             (&hub, &named("hub-us")),
+            (
+                &hub,
+                &rule("get", "[team-a], clusters: {names: [us], selector: tier}"),
+            ),
             (&hub, &local),
         ] {
             assert!(is_missing(denied, &[granted, &list]), "{denied} {granted}");
@@ -168,6 +176,7 @@ mod tests {
             (&here, &rule("\"*\"", "[\"*\"]")),
             (&local, &rule("get", "[\"*\"], clusters: {local: true}")),
             (&hub, &named("\"hub-*\"")),
+            (&hub, &rule("get", "[team-a], clusters: {selector: tier}")),
         ] {
             assert!(!is_missing(denied, &[&list, granted]), "{denied} {granted}");
         }

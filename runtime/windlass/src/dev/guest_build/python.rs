@@ -17,6 +17,9 @@ const VERSION: &str = "0.25.1";
 /// The module of the reconciler if pyproject.toml names none.
 pub(super) const ENTRY: &str = "guest";
 
+/// How to get the tool that checks types.
+const MYPY: &str = "python3 -m venv --clear .venv && .venv/bin/pip install mypy";
+
 /// The error text for settings in the wrong file.
 const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
 
@@ -47,7 +50,7 @@ struct Tools {
 /// Settings of the tool that checks types.
 #[derive(Default, Deserialize)]
 struct Mypy {
-    /// What it checks when it is not told. `None`: it has to be told.
+    /// The files that it checks. `None`: it checks nothing here.
     files: Option<serde_json::Value>,
 }
 
@@ -118,8 +121,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
     Ok(component)
 }
 
-/// Checks types with mypy, if the environment has it and pyproject.toml says what it checks: those files, or the folder of a guest in a package.
-/// What it knows of files that do not change is kept in `work`.
+/// Checks types with mypy, if the environment has it and pyproject.toml says what it checks: those files, or the modules in the folder of a guest
+/// of a package. What it knows of files that do not change is kept in `work`.
 async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Result<(), BuildError> {
     let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
     let venv = venv.filter(|venv| venv.join("bin/mypy").is_file());
@@ -127,16 +130,13 @@ async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Resul
         return Ok(());
     };
     // Not the script `mypy`, which names the path where the environment was made.
-    let python = Tool::new(
-        venv.join("bin/python"),
-        &source.package,
-        "python3 -m venv .venv",
-    );
+    let python = Tool::new(venv.join("bin/python"), &source.package, MYPY);
     let mypy = python
         .called("mypy")
         .args(["-m", "mypy", "--no-error-summary", "--cache-dir"])
         .arg(work.join("mypy"));
-    match source.is_part() {
+    let is_module = |name: &String| name.ends_with(".py");
+    match source.is_part() && file_names(&source.guest)?.iter().any(is_module) {
         true => mypy.arg(&source.guest).run().await,
         false => mypy.run().await,
     }

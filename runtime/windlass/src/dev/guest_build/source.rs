@@ -32,12 +32,14 @@ impl Source {
         let asked = absolute(folder).map_err(io_error(folder))?;
         let real = asked.canonicalize().map_err(io_error(folder))?;
         let language = own.as_ref().ok().copied();
-        // Above the path that was asked for, and where that is a link, above what it leads to. Cargo knows no links.
+        // Above the path that was asked for, and where that is a link, above what it leads to. Cargo and Go follow links.
         let is_rust = language == Some(Language::Rust);
         let paths = [&asked, &real].into_iter().skip(usize::from(is_rust));
         for path in paths {
-            if let Some(found) = Self::below(language, path)? {
-                return Ok(found);
+            match Self::below(language, path)? {
+                Some(found) if found.language == Language::Go && path != &real => {}
+                Some(found) => return Ok(found),
+                None => {}
             }
         }
         own.map(|language| Self {
@@ -217,6 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn the_package_of_a_linked_folder_in_go_is_where_go_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        put(&root, "package/go.mod");
+        put(&root, "alone/main.go");
+        let inner = root.join("package/inner");
+        std::os::unix::fs::symlink(root.join("alone"), &inner).unwrap();
+        let error = Source::of(&inner).unwrap_err();
+        assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
+        put(&root, "alone/go.mod");
+        assert_eq!(Source::of(&inner).unwrap().package, root.join("alone"));
+    }
+
+    #[test]
     fn a_member_of_a_workspace_of_cargo_is_a_part_of_it() {
         let workspace = tempfile::tempdir().unwrap();
         let manifest = |folder: &str, text: &str| {
@@ -226,7 +242,7 @@ mod tests {
             Source::of(&folder).unwrap().package
         };
         let whole = manifest("", "[workspace]\nexclude = [\"out\"]\n");
-        let root = workspace.path().to_owned();
+        let root = workspace.path().canonicalize().unwrap();
         assert_eq!(whole, root);
         let member = "[package]\nname = \"a\"\n";
         assert_eq!(manifest("a", member), root);
