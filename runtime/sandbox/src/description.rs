@@ -9,7 +9,7 @@ mod grant;
 pub(crate) mod kinds;
 mod rules;
 
-pub use error::DescriptionError;
+pub use error::{DescriptionError, MissingRule};
 pub(crate) use rules::needed_rules;
 
 use crate::clean::clean;

@@ -1,6 +1,7 @@
 //! Why a guest's description cannot be used. Entry point: [`DescriptionError`].
 
 use super::{CLUSTER_NAMES, MAX_ITEMS};
+use std::collections::BTreeSet;
 use windlass_fleet::controller::ShapeError;
 use windlass_fleet::path::PathError;
 use windlass_fleet::selector::SelectorError;
@@ -91,14 +92,35 @@ pub enum DescriptionError {
         #[source]
         source: PathError,
     },
-    /// A watch or index is not granted.
-    #[error("{place} needs a rule that is not there: {reason}\n  add to rules:\n    {rule}")]
-    Denied {
-        /// The watch or index.
-        place: String,
-        /// What is not granted.
-        reason: String,
-        /// The missing rule, as a YAML list item.
-        rule: String,
-    },
+    /// Watches and indexes are not granted.
+    #[error("{}", missing_rules(.0))]
+    Denied(Vec<MissingRule>),
+}
+
+/// A watch or index that is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingRule {
+    /// The watch or index.
+    pub place: String,
+    /// What is not granted.
+    pub reason: String,
+    /// The missing rule, as a YAML list item.
+    pub rule: String,
+}
+
+/// What needs a rule, and the rules to add, each once.
+fn missing_rules(all: &[MissingRule]) -> String {
+    let places: Vec<String> = all
+        .iter()
+        .map(|MissingRule { place, reason, .. }| {
+            format!("{place} needs a rule that is not there: {reason}")
+        })
+        .collect();
+    let rules: BTreeSet<&str> = all.iter().map(|one| &*one.rule).collect();
+    let rules: Vec<&str> = rules.into_iter().collect();
+    format!(
+        "{}\n  add to rules:\n    {}",
+        places.join("\n  "),
+        rules.join("\n    ")
+    )
 }

@@ -1,6 +1,6 @@
 //! Whether what a guest asks for is granted. Entry point: [`Description::check_granted`].
 
-use super::{Description, DescriptionError, WatchSpec};
+use super::{Description, DescriptionError, MissingRule, WatchSpec};
 use crate::description::kinds::plural_of;
 use windlass_fleet::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use windlass_fleet::source::WatchClusters;
@@ -13,25 +13,19 @@ impl Description {
     /// Checks that every watch and index is granted, as far as that can be told without a cluster: a rule that depends on the
     /// cluster, or on the resource of a kind that is not built in, is left to each cluster.
     pub(crate) fn check_granted(&self, grant: &Grant) -> Result<(), DescriptionError> {
-        for (place, watch) in self.named_watches() {
-            check(
-                grant,
-                &place,
-                &watch.kind,
-                local_only(watch),
-                name_of(watch),
-            )?;
+        let watches = self.named_watches().filter_map(|(place, watch)| {
+            let (local, name) = (local_only(watch), name_of(watch));
+            missing(grant, &place, &watch.kind, local, name)
+        });
+        let indexes = self.indexes.iter().filter_map(|index| {
+            let place = format!("index {:?} of {}", index.name, index.kind);
+            missing(grant, &place, &index.kind, false, None)
+        });
+        let all: Vec<MissingRule> = watches.chain(indexes).collect();
+        match all.is_empty() {
+            true => Ok(()),
+            false => Err(DescriptionError::Denied(all)),
         }
-        for index in &self.indexes {
-            check(
-                grant,
-                &format!("index {:?} of {}", index.name, index.kind),
-                &index.kind,
-                false,
-                None,
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -43,16 +37,17 @@ fn name_of(watch: &WatchSpec) -> Option<&str> {
     watch.field_selector.as_ref()?.exact("metadata.name")
 }
 
-fn check(
+/// The rule that a watch or index of a kind lacks.
+fn missing(
     grant: &Grant,
     place: &str,
     kind: &GroupVersionKind,
     local: bool,
     name: Option<&str>,
-) -> Result<(), DescriptionError> {
+) -> Option<MissingRule> {
     // The cluster knows the resource, which is a guess here: the watch notes what it lacks, within the ceiling.
     if grant.is_noting() {
-        return Ok(());
+        return None;
     }
     let plural = plural_of(&kind.group, &kind.kind);
     let cluster_name = if local {
@@ -76,18 +71,18 @@ fn check(
     let denied = WATCHING
         .iter()
         .find_map(|verb| denial(grant, &cluster, &kind.group, &plural.name, *verb, name));
-    let Some(denied) = denied else { return Ok(()) };
+    let denied = denied?;
     let undecided =
         grant.names_group(&kind.group) && (grant.reaches_other_clusters() || !plural.known);
     if undecided {
-        return Ok(());
+        return None;
     }
     let denied = denied.verbs(WATCHING);
     let mut rule = denied.missing_rule_yaml();
     if !plural.known {
         rule.push_str("    # the resource is a guess");
     }
-    Err(DescriptionError::Denied {
+    Some(MissingRule {
         place: place.to_owned(),
         reason: denied.reason(),
         rule,

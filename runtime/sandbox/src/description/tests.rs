@@ -198,6 +198,30 @@ fn a_watch_outside_the_grant_prints_the_missing_rule() {
 }
 
 #[test]
+fn all_watches_outside_the_grant_are_told_at_once() {
+    let owned = |of: &str| raw_watch(kind("apps", of), wit::Enqueue::ControllerOwner);
+    let watches = vec![
+        primary(),
+        owned("Deployment"),
+        owned("StatefulSet"),
+        owned("Deployment"),
+    ];
+    let description = Description::check(raw(watches), false).unwrap();
+    let error = description.check_granted(&Grant::none()).unwrap_err();
+    let error = error.to_string();
+    let places = error.matches(" needs a rule that is not there: ").count();
+    assert_eq!(places, 4, "{error}");
+    for (group, resource) in [
+        ("\"\"", "configmaps"),
+        ("apps", "deployments"),
+        ("apps", "statefulsets"),
+    ] {
+        let rule = format!("\n    - {{apiGroups: [{group}], resources: [{resource}], ");
+        assert_eq!(error.matches(&rule).count(), 1, "{error}");
+    }
+}
+
+#[test]
 fn a_watch_in_one_granted_namespace_is_enough() {
     let description = Description::check(raw(vec![primary()]), false).unwrap();
     assert_eq!(
