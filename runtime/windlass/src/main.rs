@@ -117,3 +117,20 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_authors_give_while_they_edit_compile_at_full_speed() {
+        let often = |args: &[&str]| {
+            let cli = Cli::try_parse_from([&["windlass"], args].concat()).unwrap();
+            edits(&cli.command)
+        };
+        for args in [&["dev"][..], &["build"], &["test"], &["rules"]] {
+            assert!(often(args), "{args:?}");
+        }
+        assert!(!often(&["run", "-f", "windlass.yaml"]));
+    }
+}

@@ -51,6 +51,29 @@ async fn a_watch_that_ends_or_breaks_in_an_event_is_resumed_without_a_list_or_a_
 }
 
 #[tokio::test]
+async fn a_list_that_never_succeeds_keeps_the_manager_from_being_idle() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::idle(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    let failed = RequestFault::Status {
+        code: 500,
+        retry_after: None,
+    };
+    let rule = faults.add(Rule::new(failed).cluster("alpha").resource("configmaps"));
+    rig.add("alpha")?;
+    wait("lists that fail", || {
+        Seen::of(faults.struck(rule), |struck| *struck >= 2)
+    })
+    .await?;
+    let idle = rig.handle.idle().await;
+    assert!(!idle.idle, "nothing is known of alpha");
+    let told = idle.busy.iter().any(|why| why.contains("\"alpha\""));
+    assert!(told, "{:?}", idle.busy);
+    faults.remove(rule);
+    rig.ready("alpha").await?;
+    rig.finish().await
+}
+
+#[tokio::test]
 async fn a_version_that_is_too_old_lists_anew_once_however_it_is_said() -> Result<()> {
     let (rig, faults) = pair().await?;
     let undisturbed = rig.asked("beta");

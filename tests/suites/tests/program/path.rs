@@ -133,11 +133,30 @@ async fn serve_a_save(folder: &Path, source: &Path, text: &str) -> Result<()> {
     let kubeconfig = folder.join(".windlass/kubeconfig");
     let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
     expect_label(&alpha, LABEL).await?;
+    if let Some((mistake, told)) = mistake(source) {
+        fs::write(
+            source,
+            format!("{}\n{mistake}\n", text.replace(LABEL, "wrong-")),
+        )?;
+        dev.line_with(told, BUILD).await?;
+        dev.line_with("build failed", BUILD).await?;
+        expect_label(&alpha, LABEL).await?;
+    }
     fs::write(source, text.replace(LABEL, SAVED))?;
     expect_label(&alpha, SAVED).await?;
     dev.signal("TERM")?;
     dev.wait(SOON).await?.expect_code(0)?;
     Ok(())
+}
+
+/// A mistake with a type, and what the build says of it.
+fn mistake(source: &Path) -> Option<(&'static str, &'static str)> {
+    match source.extension()?.to_str()? {
+        "ts" => Some(("const wrong: number = 'text';", "TS2322")),
+        "rs" => Some(("const WRONG: u32 = \"text\";", "E0308")),
+        "go" => Some(("var wrong int = \"text\"", "cannot use \"text\"")),
+        _ => None,
+    }
 }
 
 async fn expect_label(alpha: &ConfigMaps, label: &str) -> Result<()> {

@@ -147,6 +147,27 @@ pub(crate) async fn greets(of: &ConfigMaps, name: &str, beginning: &str) -> Resu
 }
 
 #[tokio::test]
+async fn an_equal_file_in_the_place_of_a_guest_is_no_reload() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    let mark = scene.program.line_count();
+    replace(&scene.file(), &fs::read(guest("hello"))?)?;
+    // What comes after it in the same file is a reload, and the only one.
+    replace(&scene.file(), &saying("with")?)?;
+    scene
+        .program
+        .line_with_from(mark, "reconciler changed", SOON)
+        .await?;
+    assert_eq!(scene.reloads("taken").await?, 1);
+    let serves = scene.revisions().await?;
+    replace(&scene.file(), &saying("with")?)?;
+    scene.alpha.ask("b", "moon").await?;
+    scene.greets("b", "hello, moon, with ").await?;
+    assert_eq!(scene.reloads("taken").await?, 1);
+    assert_eq!(scene.revisions().await?, serves);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_file_that_is_written_piece_by_piece_is_loaded_whole() -> Result<()> {
     let scene = Scene::start().await?;
     let component = saying("FROM")?;

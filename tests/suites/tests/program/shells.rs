@@ -19,6 +19,17 @@ async fn bash_completes_the_commands() -> Result<()> {
 }
 
 #[tokio::test]
+async fn there_is_a_completion_for_every_shell() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let finished = Program::run(folder.path(), ["completion", shell], SOON).await?;
+        let script = finished.expect_code(0)?.stdout;
+        assert!(script.contains("preflight"), "{shell}: {script}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn every_command_has_a_manual_page() -> Result<()> {
     let folder = tempfile::tempdir()?;
     Program::run(folder.path(), ["man", "pages/man1"], SOON)

@@ -2,11 +2,12 @@
 
 use crate::languages::{VENV, has_tools};
 use crate::project::Project;
-use crate::running::SOON;
+use crate::running::{SOON, address_in, ask};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::Program;
 
 /// Tools install packages.
@@ -27,9 +28,10 @@ struct Throwing {
 }
 
 impl Throwing {
-    async fn is_told(&self) -> Result<()> {
+    /// That `windlass test` tells it. Returns the project and the message, if the tools of the language are here.
+    async fn is_told(&self) -> Result<Option<(Project, String)>> {
         if !has_tools(self.tools, &format!("positions in {}", self.language)) {
-            return Ok(());
+            return Ok(None);
         }
         let project = Project::new()?;
         let new = ["new", "odd", "--lang", self.language];
@@ -47,7 +49,7 @@ impl Throwing {
             "{told} in {}",
             finished.stdout
         );
-        Ok(())
+        Ok(Some((project, told)))
     }
 
     /// Returns the line of the call.
@@ -82,7 +84,69 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
         ),
         told: "boom of crew, at checked src/checked.ts:3, reconcile src/reconciler.ts:LINE",
     };
-    typescript.is_told().await
+    let Some((project, told)) = typescript.is_told().await? else {
+        return Ok(());
+    };
+    // Its log says it too, and what asks for the keys.
+    let args = [
+        "dev",
+        "odd",
+        "--admin",
+        "127.0.0.1:0",
+        "--log-format",
+        "json",
+    ];
+    let mut dev = Program::start(project.path(), args)?;
+    let address = address_in(&dev.line_with("admin endpoints", BUILD).await?)?;
+    dev.line_with(&told, SOON).await?;
+    let failing = ["get", "keys", "--state", "failing"];
+    eventually(SOON, &told, || async {
+        let keys = ask(&project, &address, &failing).await?;
+        Ok(Seen::of(keys.to_string(), |keys| keys.contains(&told)))
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn an_exception_in_javascript_tells_the_line_of_its_file() -> Result<()> {
+    let javascript = Throwing {
+        language: "javascript",
+        tools: &["npm"],
+        file: "src/reconciler.js",
+        before: &[
+            ("import ", "import { checked } from './checked.js';"),
+            ("    const asking = ", "    checked(key.name);"),
+        ],
+        helper: (
+            "src/checked.js",
+            "export function checked(name) {\n  throw new TypeError(`boom of ${name}`);\n}\n",
+        ),
+        told: "boom of crew, at checked src/checked.js:2, reconcile src/reconciler.js:LINE",
+    };
+    javascript.is_told().await.map(drop)
+}
+
+#[tokio::test]
+async fn a_panic_in_rust_tells_its_functions() -> Result<()> {
+    let rust = Throwing {
+        language: "rust",
+        tools: &["cargo"],
+        file: "src/lib.rs",
+        before: &[
+            ("use ", "mod checked;"),
+            (
+                "        let name = ",
+                "        checked::checked(&request.key.name);",
+            ),
+        ],
+        helper: (
+            "src/checked.rs",
+            "#[inline(never)]\npub fn checked(name: &str) {\n    assert!(name.is_empty(), \"boom of {name}\");\n}\n",
+        ),
+        told: "in odd::checked::checked < ",
+    };
+    rust.is_told().await.map(drop)
 }
 
 #[tokio::test]
@@ -101,7 +165,7 @@ async fn an_exception_in_python_tells_the_line_of_its_file() -> Result<()> {
         ),
         told: "ValueError: boom, at checked helpers.py:5, reconcile guest.py:LINE; after KeyError: 'nothing', at checked helpers.py:3",
     };
-    python.is_told().await
+    python.is_told().await.map(drop)
 }
 
 #[tokio::test]
@@ -117,7 +181,7 @@ async fn a_panic_in_go_tells_the_line_of_its_file() -> Result<()> {
         ),
         told: "panic: assignment to entry in nil map, at checked checked.go:7, greeter.Reconcile main.go:LINE",
     };
-    go.is_told().await
+    go.is_told().await.map(drop)
 }
 
 #[tokio::test]
@@ -139,5 +203,5 @@ async fn a_trap_in_c_tells_the_functions_of_its_files() -> Result<()> {
         ),
         told: "in checked < reconcile",
     };
-    c.is_told().await
+    c.is_told().await.map(drop)
 }

@@ -97,8 +97,25 @@ pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
         .expect_code(0)?
         .stdout;
     ensure!(said.contains("Odd: "), "{said}");
+    describes(folder, language)?;
     if testenv::enabled("types of built-in kinds") {
         write_built_in(folder, language).await?;
+    }
+    Ok(())
+}
+
+/// The written types have the descriptions of the schema.
+fn describes(folder: &Path, language: &str) -> Result<()> {
+    let file = match language {
+        "typescript" => "odd.ts",
+        "python" => "odd.py",
+        "go" => "odd.go",
+        "rust" => "src/odd.rs",
+        _ => return Ok(()),
+    };
+    let text = fs::read_to_string(folder.join(file)).with_context(|| file.to_owned())?;
+    for described in ["What is asked for.", "The \"host\"."] {
+        ensure!(text.contains(described), "{described} in {text}");
     }
     Ok(())
 }
@@ -107,8 +124,18 @@ async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
     let servers = Environment::start([Spec::new("alpha")]).await?;
     let kubeconfig = folder.join("alpha.kubeconfig");
     servers.server("alpha").write_kubeconfig(&kubeconfig)?;
+    // The current context leads nowhere.
+    let config = fs::read_to_string(&kubeconfig)?;
+    let mut config: Json = serde_saphyr::from_str(&config)?;
+    let context = config["current-context"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    config["current-context"] = "nowhere".into();
+    fs::write(&kubeconfig, config.to_string())?;
     let kubeconfig = kubeconfig.display().to_string();
     let mut args = vec!["types", "--language", language, "--kubeconfig", &kubeconfig];
+    args.extend(["--context", &context]);
     args.extend(BUILT_IN.iter().flat_map(|kind| ["--kind", kind]));
     let said = Program::run(folder, args.clone(), SOON).await?;
     let said = said.expect_code(0)?.stdout;
@@ -267,6 +294,9 @@ async fn a_type_error_in_python_fails_the_build_with_its_line() -> Result<()> {
         .expect_code(0)?;
     let folder = project.path().join("odd");
     write(&folder, "python").await?;
+    let unchecked = Program::run(&folder, ["build"], BUILD).await?;
+    let said = unchecked.expect_code(0)?.stderr;
+    assert!(said.contains("types are not checked"), "{said}");
     std::os::unix::fs::symlink(with_mypy(&folder).await?, folder.join(".venv"))?;
     let used =
         "from odd import Odd\n\ndef host(odd: Odd) -> str:\n    return odd[\"spec\"][\"host\"]\n";

@@ -125,8 +125,11 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
 /// of a package. What it knows of files that do not change is kept in `work`.
 async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Result<(), BuildError> {
     let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
-    let venv = venv.filter(|venv| venv.join("bin/mypy").is_file());
-    let Some(venv) = venv.filter(|_| manifest.tool.mypy.files.is_some()) else {
+    if manifest.tool.mypy.files.is_none() {
+        return Ok(());
+    }
+    let Some(venv) = venv.filter(|venv| venv.join("bin/mypy").is_file()) else {
+        anstream::eprintln!("types are not checked, because there is no mypy: {MYPY}");
         return Ok(());
     };
     // Not the script `mypy`, which names the path where the environment was made.
