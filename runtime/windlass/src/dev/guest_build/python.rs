@@ -121,8 +121,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
     Ok(component)
 }
 
-/// Checks types with mypy, if the environment has it and pyproject.toml says what it checks: those files, or the modules in the folder of a guest
-/// of a package. What it knows of files that do not change is kept in `work`.
+/// Checks types with mypy, if pyproject.toml names its files and the environment has it. For a guest in a folder of a package it checks the
+/// modules of that folder. Its cache is in `work`.
 async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Result<(), BuildError> {
     let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
     if manifest.tool.mypy.files.is_none() {

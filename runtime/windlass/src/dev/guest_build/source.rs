@@ -33,13 +33,12 @@ impl Source {
         let real = asked.canonicalize().map_err(io_error(folder))?;
         let language = own.as_ref().ok().copied();
         // Above the path that was asked for, and where that is a link, above what it leads to. Cargo and Go follow links.
-        let is_rust = language == Some(Language::Rust);
-        let paths = [&asked, &real].into_iter().skip(usize::from(is_rust));
-        for path in paths {
-            match Self::below(language, path)? {
-                Some(found) if found.language == Language::Go && path != &real => {}
-                Some(found) => return Ok(found),
-                None => {}
+        let keeps_links = |language| !matches!(language, Language::Rust | Language::Go);
+        for path in [&asked, &real] {
+            if let Some(found) = Self::below(language, path)?
+                && (path == &real || keeps_links(found.language))
+            {
+                return Ok(found);
             }
         }
         own.map(|language| Self {
