@@ -22,8 +22,8 @@ type Fleet struct {
 	logs     []Line
 }
 
-// NewFleet makes a fleet without clusters the host until this test ends. Parallel tests wait for each other here, so a test and
-// its subtests must not both have a script or a fleet.
+// NewFleet makes a fleet without clusters the host until this test ends. Parallel tests wait for each other here. A second script or
+// fleet in the same test, or in a subtest of it, fails the test.
 func NewFleet(t testing.TB) *Fleet {
 	t.Helper()
 	f := &Fleet{

@@ -46,6 +46,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,8 +78,11 @@ type Line struct {
 // running is locked by the test whose script or fleet is the host, so that parallel tests wait for each other.
 var running sync.Mutex
 
-// New makes a script the host until this test ends. Parallel tests wait for each other here, so a test and its subtests must not
-// both have a script or a fleet.
+// owner is the name of the test that locked running; "" where none did.
+var owner atomic.Value
+
+// New makes a script the host until this test ends. Parallel tests wait for each other here. A second script or fleet in the same test,
+// or in a subtest of it, fails the test.
 func New(t testing.TB) *Script {
 	t.Helper()
 	s := &Script{
@@ -96,10 +100,16 @@ func New(t testing.TB) *Script {
 
 // become makes h the host until this test ends.
 func become(t testing.TB, h windlass.Host) {
+	t.Helper()
+	if other, _ := owner.Load().(string); other != "" && strings.HasPrefix(t.Name()+"/", other+"/") {
+		t.Fatalf("%s has a script or a fleet already: make one in each subtest, or one for all of them", other)
+	}
 	running.Lock()
+	owner.Store(t.Name())
 	restore := windlass.SetHost(h)
 	t.Cleanup(func() {
 		restore()
+		owner.Store("")
 		running.Unlock()
 	})
 }

@@ -23,6 +23,7 @@ type fake struct {
 	cleanups []func()
 }
 
+func (f *fake) Name() string     { return "TestOfAGuest" }
 func (f *fake) Helper()          {}
 func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Errorf(format string, args ...any) {
@@ -52,6 +53,22 @@ func failuresOf(test func(*fake)) string {
 	}()
 	<-done
 	return strings.Join(f.failures, "\n")
+}
+
+func TestASecondHostInOneTestFailsIt(t *testing.T) {
+	for _, second := range []func(*fake){func(f *fake) { New(f) }, func(f *fake) { NewFleet(f) }} {
+		said := failuresOf(func(f *fake) {
+			NewFleet(f)
+			second(f)
+			t.Error("the test goes on")
+		})
+		if !strings.Contains(said, "TestOfAGuest has a script or a fleet already") {
+			t.Error(said)
+		}
+	}
+	if said := failuresOf(func(f *fake) { New(f) }); said != "" {
+		t.Error(said)
+	}
 }
 
 func TestACallThatIsNotInTheScriptEndsTheTest(t *testing.T) {
