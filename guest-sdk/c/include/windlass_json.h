@@ -50,6 +50,7 @@ char *json_print(const json *value);
 /* New values. */
 json *json_object(void);
 json *json_array(void);
+/* A copy of the text; null if it is NULL, as json_text_at returns where there is none. */
 json *json_string(const char *text);
 json *json_number(long long value);
 json *json_bool(bool value);

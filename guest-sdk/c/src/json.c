@@ -32,6 +32,9 @@ json *json_null(void) {
 }
 
 json *json_string(const char *text) {
+    if (text == NULL) {
+        return json_null();
+    }
     json *made = value_of(JSON_STRING);
     made->length = strlen(text);
     made->text = copied(text, made->length);

@@ -103,6 +103,7 @@ static void of_members_that_come_again_the_last_value_stands_in_the_first_place(
     json *value = json_literal(text);
     assert(strcmp(json_print(value), "{\"a\":6,\"b\":{\"x\":2},\"c\":8,\"d\":7}") == 0);
     assert(strcmp(json_print(json_set(value, "e", json_null())), "{\"a\":6,\"b\":{\"x\":2},\"c\":8,\"d\":7,\"e\":null}") == 0);
+    assert(strcmp(json_print(json_string(json_text_at(value, "/none"))), "null") == 0);
 }
 
 static void an_object_of_many_members_is_read_in_no_time(void) {
