@@ -1,4 +1,4 @@
-//! The example `website` in its four languages: the same life of a Website, the same objects, and few lines.
+//! The example `website` in all languages: the same life of a Website, the same objects, and few lines.
 
 use crate::examples::{USER, allow, kubectl, run};
 use crate::languages::{self, command};
@@ -22,11 +22,13 @@ use windlass_harness::testenv::{self, Environment, Spec};
 const BUILD: Duration = Duration::from_secs(900);
 
 /// The folders that have documents, below that of the example, and the sources with the most lines that they may have.
-const LANGUAGES: [(&str, &str, usize); 4] = [
+const LANGUAGES: [(&str, &str, usize); 6] = [
     (".", "typescript/guest.ts", 50),
+    ("javascript", "javascript/guest.js", 50),
     ("python", "python/guest.py", 50),
     ("go", "go/main.go", 70),
     ("rust", "rust/src/lib.rs", 70),
+    ("c", "c/guest.c", 90),
 ];
 
 fn example() -> PathBuf {
@@ -44,7 +46,7 @@ fn a_controller_with_dependents_conditions_and_a_finalizer_takes_few_lines() -> 
 }
 
 #[tokio::test]
-async fn websites_live_the_same_life_in_four_languages() -> Result<()> {
+async fn websites_live_the_same_life_in_all_languages() -> Result<()> {
     let tools = ["cargo", "npm", "python3", languages::VENV, "go"];
     if !languages::has_tools(&tools, "the example website") {
         return Ok(());
