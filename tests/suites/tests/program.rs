@@ -130,6 +130,10 @@ mod tutorial;
 mod types;
 #[path = "program/types_in_c.rs"]
 mod types_in_c;
+#[path = "program/types_kept.rs"]
+mod types_kept;
+#[path = "program/types_written.rs"]
+mod types_written;
 #[path = "program/website.rs"]
 mod website;
 #[path = "program/tenancy.rs"]

@@ -1,0 +1,76 @@
+"""Objects that a server stored survive their types: each is read, changed and written, and no other field differs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cluster import CLUSTER, Cluster
+from config_map import CONFIG_MAP, ConfigMap
+from custom_resource_definition import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
+from deployment import DEPLOYMENT, Deployment
+from odd import ODD, Odd
+from pod import POD, Pod
+from windlass.testing import Fleet
+
+
+def read(file: str) -> Any:
+    return json.loads(Path(file).read_text())
+
+
+def survives(file: str, kind: str, change: Callable[[Any], None]) -> None:
+    """Changes the object of a file as a guest does, and compares it with what is expected."""
+    before = read(f"{file}.json")
+    alpha = Fleet().cluster("alpha")
+    alpha.put(before)
+    metadata = before["metadata"]
+    key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    changed = alpha.client.get(kind, key)
+    assert changed is not None, file
+    change(changed)
+    alpha.client.update(changed)
+    after = alpha.get(kind, key)
+    assert after is not None, file
+    expected = read(f"{file}.changed.json")
+    for each in (after, expected):
+        for of_servers in ("resourceVersion", "generation", "creationTimestamp", "managedFields"):
+            each["metadata"].pop(of_servers, None)
+    assert after == expected, f"{file}\nis {after}\nnot {expected}"
+
+
+def change_odd(odd: Odd) -> None:
+    odd["metadata"]["labels"]["kept"] = "yes"
+    odd["spec"]["ports"][1]["port"] = 8443
+
+
+def change_cluster(cluster: Cluster) -> None:
+    cluster["metadata"]["labels"]["kept"] = "yes"
+    cluster["spec"]["topology"]["version"] = "v1.35.0"
+
+
+def change_config_map(page: ConfigMap) -> None:
+    page["metadata"]["labels"]["kept"] = "yes"
+    page["data"]["b"] = "2"
+
+
+def change_definition(definition: CustomResourceDefinition) -> None:
+    definition["metadata"]["labels"]["kept"] = "yes"
+    definition["spec"]["versions"][0]["served"] = False
+
+
+def change_deployment(servers: Deployment) -> None:
+    servers["metadata"]["labels"]["kept"] = "yes"
+    servers["spec"]["replicas"] = 3
+
+
+def change_pod(pod: Pod) -> None:
+    pod["metadata"]["labels"]["kept"] = "yes"
+    pod["spec"]["containers"][0]["image"] = "nginx:2"
+
+
+survives("odd", ODD, change_odd)
+survives("cluster", CLUSTER, change_cluster)
+survives("config_map", CONFIG_MAP, change_config_map)
+survives("custom_resource_definition", CUSTOM_RESOURCE_DEFINITION, change_definition)
+survives("deployment", DEPLOYMENT, change_deployment)
+survives("pod", POD, change_pod)

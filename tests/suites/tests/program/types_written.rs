@@ -1,0 +1,263 @@
+//! What `windlass types` writes for tests, and objects of these types. Entry points: [`write`] and [`object`].
+
+use crate::running::SOON;
+use anyhow::{Context, Result, ensure};
+use kube_client::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use serde_json::{Value as Json, json};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::process::Command;
+use windlass_harness::program::Program;
+use windlass_harness::testenv::crds::{self, ClusterApi};
+use windlass_harness::testenv::{self, Environment, Server, Spec};
+
+/// A build of the SDK.
+pub(crate) const BUILD: Duration = Duration::from_secs(600);
+
+/// A definition with what schemas can have, and names that languages have for themselves.
+pub(crate) fn odd() -> Json {
+    let text = json!({"type": "string"});
+    let port = json!({"type": "object", "required": ["port"], "properties": {
+        "port": {"type": "integer", "format": "int32"}, "target": {"x-kubernetes-int-or-string": true}}});
+    let solver = json!({"type": "object", "properties": {
+        "dns": {"type": "object", "properties": {"zone": text}}, "http": {"type": "object", "properties": {"path": text}}},
+        "oneOf": [{"required": ["dns"]}, {"required": ["http"]}]});
+    let spec = json!({"type": "object", "description": "What is asked for.\nIn */ two lines.", "required": ["host", "class"], "properties": {
+        "host": {"type": "string", "description": "The \"host\"."},
+        "class": {"type": "string", "enum": ["a'b", "plain", ""]},
+        "type": text, "self": text, "x-y": text, "$ref": text, "2nd": text, "__dunder": text, "fooBar": text, "foo_bar": text,
+        "rest": text, "metadata": text, "kind": text, "yield": text,
+        "replicas": {"type": "integer", "default": 1},
+        "ratio": {"type": "number", "nullable": true},
+        "limit": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "ports": {"type": "array", "items": port},
+        "matrix": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+        "labels": {"type": "object", "additionalProperties": text},
+        "byName": {"type": "object", "additionalProperties": port},
+        "solver": solver,
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": text}},
+        "any": {"x-kubernetes-preserve-unknown-fields": true},
+        "empty": {"type": "object", "properties": {}},
+        "on": {"type": "boolean"},
+    }});
+    let status =
+        json!({"type": "object", "nullable": true, "properties": {"ready": {"type": "boolean"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "odds.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Odd", "plural": "odds"}, "versions": [
+            {"name": "v1alpha1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}},
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+                "description": "An odd kind.", "required": ["spec"], "properties": {
+                "apiVersion": text, "kind": text, "metadata": {"type": "object"}, "spec": spec, "status": status}}}},
+        ]},
+    })
+}
+
+/// An object with every field of [`odd`], and with some that its schema does not have.
+pub(crate) fn object() -> Json {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Odd",
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
+        "spec": {
+            "host": "h", "class": "a'b", "type": "t", "self": "s", "x-y": "x", "$ref": "r", "2nd": "2", "__dunder": "d",
+            "fooBar": "1", "foo_bar": "2", "rest": "r", "metadata": "m", "kind": "k", "yield": "y", "replicas": 3, "ratio": 0.5,
+            "limit": "50%", "ports": [{"port": 80, "target": "web", "later": true}, {"port": 81, "target": 8081}],
+            "matrix": [[0.5], [2.25, 3.5]], "labels": {"c": "d"}, "byName": {"one": {"port": 1}}, "solver": {"dns": {"zone": "z"}},
+            "free": {"x": [1, {"y": null}]}, "open": {"known": "k", "other": 9_223_372_036_854_775_807_i64}, "any": [1, "2"],
+            "empty": {}, "on": false, "new": {"deep": [1]},
+        },
+        "status": {"ready": true, "new": 1},
+        "later": {"x": 1},
+    })
+}
+
+/// Built-in kinds, of which one is a part of itself.
+const BUILT_IN: [&str; 4] = [
+    "v1/Pod",
+    "v1/ConfigMap",
+    "apps/v1/Deployment",
+    "apiextensions.k8s.io/v1/CustomResourceDefinition",
+];
+
+/// Writes the types of the odd kind into a folder; with real servers also of a large kind of others, and of built-in kinds.
+pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
+    fs::write(folder.join("odd.crd.json"), odd().to_string())?;
+    write_object(folder, "odd", &object())?;
+    let mut args = vec!["types", "odd.crd.json", "--language", language];
+    if testenv::enabled("types of the kind Cluster") {
+        let cluster = serde_json::to_string(&ClusterApi::V1Beta2.definition()?)?;
+        fs::write(folder.join("cluster.crd.json"), cluster)?;
+        args.push("cluster.crd.json");
+    }
+    let said = Program::run(folder, args, SOON)
+        .await?
+        .expect_code(0)?
+        .stdout;
+    ensure!(said.contains("Odd: "), "{said}");
+    describes(folder, language)?;
+    if testenv::enabled("types of built-in kinds") {
+        write_built_in(folder, language).await?;
+    }
+    Ok(())
+}
+
+/// The written types have the descriptions of the schema.
+fn describes(folder: &Path, language: &str) -> Result<()> {
+    let file = match language {
+        "typescript" => "odd.ts",
+        "python" => "odd.py",
+        "go" => "odd.go",
+        "rust" => "src/odd.rs",
+        _ => return Ok(()),
+    };
+    let text = fs::read_to_string(folder.join(file)).with_context(|| file.to_owned())?;
+    for described in ["What is asked for.", "The \"host\"."] {
+        ensure!(text.contains(described), "{described} in {text}");
+    }
+    Ok(())
+}
+
+async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
+    let servers = Environment::start([Spec::new("alpha")]).await?;
+    let kubeconfig = folder.join("alpha.kubeconfig");
+    servers.server("alpha").write_kubeconfig(&kubeconfig)?;
+    // The current context leads nowhere.
+    let config = fs::read_to_string(&kubeconfig)?;
+    let mut config: Json = serde_saphyr::from_str(&config)?;
+    let context = config["current-context"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    config["current-context"] = "nowhere".into();
+    fs::write(&kubeconfig, config.to_string())?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let mut args = vec!["types", "--language", language, "--kubeconfig", &kubeconfig];
+    args.extend(["--context", &context]);
+    args.extend(BUILT_IN.iter().flat_map(|kind| ["--kind", kind]));
+    let said = Program::run(folder, args.clone(), SOON).await?;
+    let said = said.expect_code(0)?.stdout;
+    ensure!(said.contains("Deployment: "), "{said}");
+    store(servers.server("alpha"), folder).await?;
+    args.extend(["--kind", "apps/v1/Deploiment"]);
+    let refused = Program::run(folder, args, SOON).await?;
+    let refused = refused.expect_code(1)?.stderr;
+    ensure!(
+        refused.contains("no schema of") && refused.contains("Deploiment"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+/// Objects that a server stored, by the file that the types of their kind are in.
+pub(crate) const STORED: [&str; 5] = [
+    "cluster",
+    "config_map",
+    "custom_resource_definition",
+    "deployment",
+    "pod",
+];
+
+/// What a test changes in an object by its type: a label, and a field that only its kind has.
+fn changed(file: &str, object: &Json) -> Json {
+    let mut object = object.clone();
+    object["metadata"]["labels"]["kept"] = "yes".into();
+    match file {
+        "cluster" => object["spec"]["topology"]["version"] = "v1.35.0".into(),
+        "config_map" => object["data"]["b"] = "2".into(),
+        "custom_resource_definition" => object["spec"]["versions"][0]["served"] = false.into(),
+        "deployment" => object["spec"]["replicas"] = 3.into(),
+        "odd" => object["spec"]["ports"][1]["port"] = 8443.into(),
+        _ => object["spec"]["containers"][0]["image"] = "nginx:2".into(),
+    }
+    object
+}
+
+/// Gives objects to a server, and writes to files what it stored: with its defaults, and with who set which field.
+async fn store(server: &Server, folder: &Path) -> Result<()> {
+    let client = server.client().await?;
+    crds::install(&client, &ClusterApi::V1Beta2.definition()?).await?;
+    for (file, sent) in STORED.into_iter().zip(sent()?) {
+        let of = |field: &str| sent[field].as_str().unwrap_or_default();
+        let (group, version) = of("apiVersion")
+            .split_once('/')
+            .unwrap_or(("", of("apiVersion")));
+        let gvk = GroupVersionKind::gvk(group, version, of("kind"));
+        let resource = ApiResource::from_gvk(&gvk);
+        let objects: Api<DynamicObject> = match sent["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        let name = sent["metadata"]["name"].as_str().context("a name")?;
+        let params = PatchParams::apply("author").force();
+        let applied = objects.patch(name, &params, &Patch::Apply(&sent)).await?;
+        let mut stored = serde_json::to_value(applied)?;
+        // Fields of a newer server.
+        stored["later"] = json!({"x": [1]});
+        if stored["spec"].is_object() {
+            stored["spec"]["later"] = true.into();
+        }
+        write_object(folder, file, &stored)?;
+    }
+    Ok(())
+}
+
+/// Writes an object, and what it is after the test's change.
+fn write_object(folder: &Path, file: &str, object: &Json) -> Result<()> {
+    fs::write(folder.join(format!("{file}.json")), object.to_string())?;
+    let changed = changed(file, object).to_string();
+    Ok(fs::write(
+        folder.join(format!("{file}.changed.json")),
+        changed,
+    )?)
+}
+
+/// The objects that a server is given, in the order of [`STORED`].
+fn sent() -> Result<[Json; 5]> {
+    let labels = json!({"app": "web"});
+    let metadata = json!({"name": "web", "namespace": "default", "labels": labels});
+    let container = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}}, "env": [{"name": "EMPTY", "value": ""}],
+        "livenessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5}});
+    let pod = json!({"containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]});
+    let variables = json!([{"name": "any", "value": {"sizes": [1, 2.5, null], "deep": {"on": false}}}, {"name": "text", "value": "x"}]);
+    let topology = json!({"classRef": {"name": "small"}, "version": "v1.34.0", "variables": variables,
+        "controlPlane": {"replicas": 3, "metadata": {"labels": labels}},
+        "workers": {"machineDeployments": [{"class": "worker", "name": "md-0", "replicas": 0}]}});
+    let network = json!({"pods": {"cidrBlocks": ["10.0.0.0/8"]}, "apiServerPort": 6443});
+    let mut definition = ClusterApi::V1Beta2.definition()?;
+    definition["metadata"] = json!({"name": definition["metadata"]["name"], "labels": labels});
+    Ok([
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
+            "spec": {"clusterNetwork": network, "topology": topology, "paused": false}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1", "empty": ""}, "binaryData": {"b": "AAE="}}),
+        definition,
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
+                "template": {"metadata": {"labels": labels}, "spec": pod}}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}),
+    ])
+}
+
+pub(crate) async fn succeeds<A: AsRef<OsStr>>(
+    folder: &Path,
+    program: &str,
+    args: &[A],
+) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(folder).kill_on_drop(true);
+    let output = tokio::time::timeout(BUILD, command.output()).await??;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    ensure!(output.status.success(), "{program}: {said}");
+    Ok(said)
+}
+
+pub(crate) fn sdk(language: &str) -> PathBuf {
+    windlass_harness::repository()
+        .join("guest-sdk")
+        .join(language)
+}
