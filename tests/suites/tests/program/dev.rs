@@ -9,6 +9,7 @@ use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::{Finished, Program};
+use windlass_harness::testenv::free_port;
 
 /// Builds wait for each other.
 const BUILD: Duration = Duration::from_secs(600);
@@ -47,16 +48,45 @@ async fn a_kind_that_no_cluster_has_is_no_success() -> Result<()> {
     project.write("seed/us/none.yaml", "")?;
     let failed = Program::run(project.path(), args, SOON).await?;
     let said = failed.expect_code(1)?.stdout;
-    for part in [
-        "reconciler shepherd watches nothing",
-        "did you mean example.dev/v1/Gooose?",
-    ] {
-        assert!(said.contains(part), "{part} in {said}");
+    // The same in a test of it.
+    project.write("tests/herd/seed/eu/geese.yaml", definition("Gooose"))?;
+    project.write("tests/herd/seed/us/none.yaml", "")?;
+    project.write("tests/herd/absent/a.yaml", SEED)?;
+    let tested = Program::run(project.path(), ["test"], SOON).await?;
+    for said in [said, tested.expect_code(1)?.stdout] {
+        for part in [
+            "reconciler shepherd watches nothing",
+            "did you mean example.dev/v1/Gooose?",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
     }
     // The run succeeds if one cluster serves the kind.
     project.write("seed/eu/geese.yaml", definition("Goose"))?;
     let done = Program::run(project.path(), args, SOON).await?;
     done.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_clusters_are_at_the_port_that_is_asked_for() -> Result<()> {
+    let project = Project::new()?;
+    let documents = reconciler("hello", &guest("hello")).replace("tenant: team-a", "");
+    project.write("windlass.yaml", documents)?;
+    let port = free_port()?.to_string();
+    let args = ["dev", "--admin", "127.0.0.1:0", "--port", &port];
+    let mut program = Program::start(project.path(), args)?;
+    program.line_with("admin endpoints", SOON).await?;
+    let kubeconfig = fs::read_to_string(project.path().join(".windlass/kubeconfig"))?;
+    let server = format!("http://127.0.0.1:{port}/");
+    assert!(kubeconfig.contains(&server), "{server} in {kubeconfig}");
+    let second = Program::run(project.path(), args, SOON).await?;
+    let said = second.expect_code(1)?.stderr;
+    let refusal =
+        format!("cannot serve the in-memory fleet at 127.0.0.1:{port}: choose another port");
+    assert!(said.contains(&refusal), "{said}");
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }
 

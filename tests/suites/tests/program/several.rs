@@ -98,9 +98,12 @@ async fn two_programs_in_one_folder_do_no_harm_to_each_other() -> Result<()> {
     let folder = outside.path().join("demo");
     let mut running = Vec::new();
     for kubeconfig in ["kubeconfig", "kubeconfig-2"] {
-        let args = ["dev", "--admin", "127.0.0.1:0"];
-        let mut program = Program::spawn(command(&folder, binary()?, args))?;
+        let mut program = Program::spawn(command(&folder, binary()?, ["dev"]))?;
         program.line_with("admin endpoints", BUILD).await?;
+        if kubeconfig == "kubeconfig-2" {
+            let taken = "the admin address is taken, a free port is used";
+            program.line_with(taken, SOON).await?;
+        }
         let kubeconfig = folder.join(".windlass").join(kubeconfig);
         let maps = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
         maps.expect_greeting("crew", Some("hello, world, from alpha"))
@@ -155,6 +158,11 @@ async fn several(second: Second) -> Result<()> {
     };
     greeted("alpha", "hello").await?;
     greeted("beta", "good day").await?;
+    if second.lang == "python" {
+        // It has all of CPython, so that it takes a while.
+        let line = program.line_with("the guest is compiled", SOON).await?;
+        assert!(line.contains("seconds"), "{line}");
+    }
 
     let source = folder.join("second").join(second.source);
     let text = fs::read_to_string(&source)?;
