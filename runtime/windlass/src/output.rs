@@ -167,6 +167,20 @@ impl Table {
         }
     }
 
+    /// Cuts texts of the last column, which is that of errors, so that lines in columns of these widths have at most this many characters.
+    pub(crate) fn cut(&mut self, widths: &[usize], line: usize) {
+        let Some((_, others)) = widths.split_last() else {
+            return;
+        };
+        let before: usize = others.iter().map(|width| width + 2).sum();
+        let room = line.saturating_sub(before).max(LEAST);
+        for cell in self.rows.iter_mut().filter_map(|row| row.last_mut()) {
+            if cell.text.chars().count() > room {
+                cell.text = cell.text.chars().take(room - 1).collect::<String>() + "\u{2026}";
+            }
+        }
+    }
+
     /// The rows, in columns of these widths.
     pub(crate) fn lines<'a>(&'a self, widths: &'a [usize]) -> impl Iterator<Item = String> + 'a {
         self.rows.iter().map(|row| line(row, widths))
@@ -192,6 +206,15 @@ impl Table {
         let row = shown.map(|(_, cell)| cell.unwrap_or_else(|| Cell::text("")));
         self.rows.push(row.collect());
     }
+}
+
+/// What is left of a text that is cut, however narrow the terminal is.
+const LEAST: usize = 10;
+
+/// The characters in a line of the terminal that standard output is. None if it is no terminal.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 impl fmt::Display for Table {
@@ -289,6 +312,26 @@ mod tests {
         assert_eq!(
             plain,
             "CLUSTER      OBJECTS  STATE\nalpha              7  Ready\na-long-name     1234  -\n"
+        );
+    }
+
+    #[test]
+    fn the_last_column_is_cut_to_the_line() {
+        let mut table = Table::new(&["KEY", "ERROR"]);
+        table.row([Cell::text("a"), Cell::text("the server said no")]);
+        table.row([Cell::text("a-name"), Cell::text("the é is a é")]);
+        let mut widths = Vec::new();
+        table.widen(&mut widths);
+        let mut cut = |line| {
+            table.cut(&widths, line);
+            let lines = table.lines(&widths).collect::<Vec<_>>().join("\n");
+            anstream::adapter::strip_str(&lines).to_string()
+        };
+        assert_eq!(cut(80), "a       the server said no\na-name  the é is a é");
+        assert_eq!(cut(20), "a       the server \u{2026}\na-name  the é is a é");
+        assert_eq!(
+            cut(3),
+            "a       the serve\u{2026}\na-name  the é is \u{2026}"
         );
     }
 

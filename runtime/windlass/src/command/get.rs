@@ -4,7 +4,7 @@ mod changes;
 
 use crate::cli::{Format, GetArgs, What};
 use crate::command::client::{Client, query};
-use crate::output::Table;
+use crate::output::{Table, terminal_width};
 use crate::status::tables::{clusters, explanations, keys, providers, reconcilers, tenants};
 use crate::status::view::Items;
 use changes::{Change, Changes};
@@ -29,6 +29,8 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
         client: &client,
         format,
         watch: args.watch,
+        // What is asked of one key is its whole error.
+        line: terminal_width().filter(|_| format != Format::Wide && args.key.is_none()),
     };
     match args.what {
         What::Clusters => get.show("/api/v1/clusters", clusters).await?,
@@ -62,6 +64,8 @@ struct Get<'a> {
     client: &'a Client,
     format: Format,
     watch: bool,
+    /// The characters that a line may have.
+    line: Option<usize>,
 }
 
 /// Shows views in a table, wide or not.
@@ -86,7 +90,7 @@ impl Get<'_> {
                 if answer.items.is_empty() {
                     anstream::eprintln!("none");
                 } else {
-                    anstream::print!("{}", table(&answer.items, self.is_wide()));
+                    self.print(table(&answer.items, self.is_wide()), &mut Vec::new());
                 }
                 if let Some(next) = answer.next {
                     anstream::eprintln!("there are more: add --continue {next}");
@@ -113,39 +117,48 @@ impl Get<'_> {
                     }
                 }
                 Format::Text | Format::Wide => {
-                    print(news, &mut widths, |items| table(items, self.is_wide()))?;
+                    self.print_changes(news, &mut widths, table)?;
                 }
             }
             tokio::time::sleep(LOOK).await;
         }
     }
-}
 
-/// Prints the changes as rows under a heading that is printed once.
-fn print<T: DeserializeOwned>(
-    news: Vec<Change>,
-    widths: &mut Vec<usize>,
-    table: impl Fn(&[T]) -> Table,
-) -> anyhow::Result<()> {
-    let (mut there, mut gone) = (Vec::new(), Vec::new());
-    for change in news {
-        match change {
-            Change::Now(item) => there.push(serde_json::from_value(item)?),
-            Change::Gone(item) => gone.push(changes::name(&item)),
+    /// Prints the changes as rows under a heading that is printed once.
+    fn print_changes<T: DeserializeOwned>(
+        &self,
+        news: Vec<Change>,
+        widths: &mut Vec<usize>,
+        table: ToTable<T>,
+    ) -> anyhow::Result<()> {
+        let (mut there, mut gone) = (Vec::new(), Vec::new());
+        for change in news {
+            match change {
+                Change::Now(item) => there.push(serde_json::from_value(item)?),
+                Change::Gone(item) => gone.push(changes::name(&item)),
+            }
         }
+        if !there.is_empty() {
+            self.print(table(&there, self.is_wide()), widths);
+        }
+        for name in gone {
+            anstream::println!("gone: {name}");
+        }
+        Ok(())
     }
-    if !there.is_empty() {
-        let (rows, first) = (table(&there), widths.is_empty());
+
+    /// Prints rows, under a heading if nothing was printed yet, in columns at least as wide as before.
+    fn print(&self, mut rows: Table, widths: &mut Vec<usize>) {
+        let is_first = widths.is_empty();
         rows.widen(widths);
-        if first {
+        if let Some(line) = self.line {
+            rows.cut(widths, line);
+        }
+        if is_first {
             anstream::println!("{}", rows.heading(widths));
         }
         for line in rows.lines(widths) {
             anstream::println!("{line}");
         }
     }
-    for name in gone {
-        anstream::println!("gone: {name}");
-    }
-    Ok(())
 }

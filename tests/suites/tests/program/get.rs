@@ -1,12 +1,13 @@
 //! What `windlass get` tells of keys, once and for as long as it is let.
 
+use crate::languages::{command, has_tools};
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, ask, client_of, fleet, key, start};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::Program;
+use windlass_harness::program::{Program, binary, runtime_folder};
 
 /// A reconciler whose writes are denied, so that its keys fail.
 fn denied() -> String {
@@ -37,8 +38,35 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
         .expect_code(0)?
         .stdout;
     assert!(text.contains("retry (v1/ConfigMap)"), "{text}");
+
+    // A terminal has short lines.
+    if has_tools(&["python3"], "tables in a terminal") {
+        let program = binary()?.display().to_string();
+        let keys = ["get", "keys", "--admin", &address];
+        let shown = async |more: &[&str]| {
+            let args = ["-c", TERMINAL, &program];
+            let args = [&args[..], &keys, more].concat();
+            let mut command = command(project.path(), "python3", args);
+            command.env("XDG_RUNTIME_DIR", runtime_folder());
+            let shown = Program::spawn(command)?.wait(SOON).await?;
+            anyhow::Ok(shown.expect_code(0)?.stdout)
+        };
+        let table = shown(&[]).await?;
+        assert!(table.contains(&of_key) && table.contains('…'), "{table}");
+        let width = |table: &str| table.lines().map(|line| line.chars().count()).max();
+        assert_eq!(width(&table), Some(80), "{table}");
+        assert!(width(&shown(&["-o", "wide"]).await?) > Some(80));
+    }
     Ok(())
 }
+
+/// Runs a program in a terminal of 80 columns, and prints what it shows.
+const TERMINAL: &str = "import fcntl, os, pty, struct, sys, termios\n\
+    child, terminal = pty.fork()\n\
+    if child == 0:\n    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('4H', 24, 80, 0, 0))\n    \
+    os.environ['NO_COLOR'] = '1'\n    os.execv(sys.argv[1], sys.argv[1:])\n\
+    try:\n    while shown := os.read(terminal, 4096):\n        os.write(1, shown)\n\
+    except OSError:\n    pass\n";
 
 /// The shortest period that a configuration may ask for, and one look.
 #[tokio::test]
