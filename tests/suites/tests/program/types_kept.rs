@@ -3,7 +3,7 @@
 
 use crate::languages::{VENV, has_tools};
 use crate::project::Project;
-use crate::types::{typescript, with_mypy};
+use crate::types::typescript;
 use crate::types_written::{sdk, succeeds, write};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -98,14 +98,9 @@ async fn objects_survive_types_in_python() -> Result<()> {
     let Some(project) = project("python", &["python3", VENV]).await? else {
         return Ok(());
     };
-    std::os::unix::fs::symlink(
-        sdk("python").join("windlass"),
-        project.path().join("windlass"),
-    )?;
+    let windlass = sdk("python").join("windlass");
+    std::os::unix::fs::symlink(windlass, project.path().join("windlass"))?;
     project.write("kept.py", include_str!("types_kept/kept.py"))?;
     succeeds(project.path(), "python3", &["kept.py"]).await?;
-    let mypy = with_mypy(project.path()).await?.join("bin/mypy");
-    let args = ["--strict", "kept.py"];
-    succeeds(project.path(), &mypy.display().to_string(), &args).await?;
     Ok(())
 }

@@ -17,7 +17,7 @@ struct Wheels {
 }
 
 /// The packages that the program downloads.
-const PACKAGES: [Wheels; 2] = [
+const PACKAGES: [Wheels; 3] = [
     Wheels {
         name: "componentize-py",
         version: "0.25.1",
@@ -28,6 +28,24 @@ const PACKAGES: [Wheels; 2] = [
             "7b6a87c520358166843af0daa86d2312d7af4cbcbbf1e598951085cf7f2991ca",
             "8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f",
             "c7fd552fb0849858b0c1e8981543ed5dff4b0cc1597a8ea0bc26a495786dc0c6",
+        ],
+    },
+    Wheels {
+        name: "pyrefly",
+        version: "1.4.1",
+        sha256: &[
+            // macosx_10_12_x86_64, macosx_11_0_arm64, manylinux on aarch64, i686, ppc64le and x86_64, musllinux on aarch64 and x86_64, win32, win_amd64, win_arm64
+            "9c5a4a3f0ec00ae66a13f5741c355980685111b7008289c0b850e9be931aa3fa",
+            "eaba21336993765373e7e888de90f4d58214ce38994804eef902a6c8148df21f",
+            "8363f888f19b53d4b40e54d89e65b127ea68cd1cf8604de2824dffdc9d7900e9",
+            "4a1d892483bda655a206b4a7578ab36aebaaf89799a7a9d29d22c0bbdc1b6ba0",
+            "5353f958134522a5c45d846825b49e0049dafd73022f68d0db9e54242b3f7eeb",
+            "19c35e7e63a02076fc555bdb0800302b89bb419e3de2814ab8274c0c6ac00158",
+            "6035b0ff640a8e7d751f31e520b3b0dc6bb42c76a57cd43819ca0e9354cd37fe",
+            "c49122412a990469ee0a9e5a50dd38f6990e42f903b3cc0f7dcf0c7a84997c65",
+            "dbd065dbdc920b5e1d03bd8f035f59dae4379332ca854df8fe7ddccc43059533",
+            "49d2ac460fffbe5b8e0c20e991bf87978805d7aba3bb7f04d9b53a1a0e1d6430",
+            "3b5abcceca279973fa7312c958c06ee760a1b4a3feb9f3b89fd4520e53658aef",
         ],
     },
     Wheels {
@@ -125,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_package_that_is_got_is_known_by_what_its_wheels_are() {
-        for (package, version) in [python::PACKAGE, c::ZIG] {
+        for (package, version) in [python::PACKAGE, python::CHECKER, c::ZIG] {
             let line = requirement(package, version);
             assert!(
                 line.starts_with(&format!("{package}=={version} --hash=sha256:"))

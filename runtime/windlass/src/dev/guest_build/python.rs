@@ -10,15 +10,16 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The tool that makes the component.
-pub(super) const PACKAGE: (&str, &str) = (COMPONENTIZER, VERSION);
-const COMPONENTIZER: &str = "componentize-py";
-const VERSION: &str = "0.25.1";
+pub(super) const PACKAGE: (&str, &str) = ("componentize-py", "0.25.1");
 
 /// The module of the reconciler if pyproject.toml names none.
 pub(super) const ENTRY: &str = "guest";
 
-/// How to get the tool that checks types.
-const MYPY: &str = "python3 -m venv --clear .venv && .venv/bin/pip install mypy";
+/// The tool that checks types.
+pub(super) const CHECKER: (&str, &str) = ("pyrefly", "1.4.1");
+
+/// The version of Python in a component.
+const PYTHON: &str = "3.14";
 
 /// The error text for settings in the wrong file.
 const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
@@ -43,15 +44,8 @@ struct Manifest {
 struct Tools {
     #[serde(default)]
     windlass: Settings,
-    #[serde(default)]
-    mypy: Mypy,
-}
-
-/// Settings of the tool that checks types.
-#[derive(Default, Deserialize)]
-struct Mypy {
-    /// The files that it checks. `None`: it checks nothing here.
-    files: Option<serde_json::Value>,
+    /// Settings of the tool that checks types, which are its own. `None`: nothing is checked.
+    pyrefly: Option<serde::de::IgnoredAny>,
 }
 
 /// Builds a guest and returns the component in `work`.
@@ -91,8 +85,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
         Some(venv) => venv.clone(),
         None => no_packages(work)?,
     };
-    let componentizer = componentizer(folder).await?;
-    let mut tool = Tool::new(&componentizer, folder, remedy())
+    let componentizer = program(folder, PACKAGE).await?;
+    let mut tool = Tool::new(&componentizer, folder, remedy(PACKAGE))
         // Prints the exceptions of the guest's modules, without the stack of the tool.
         .without_env("RUST_BACKTRACE")
         .args(["--quiet", "--wit-path"])
@@ -114,35 +108,30 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
         .arg(EXPORTS)
         .arg("--output")
         .arg(&component);
-    tokio::try_join!(tool.run(), check_types(source, venv.as_deref(), work))?;
+    tokio::try_join!(tool.run(), check_types(package, venv.as_deref()))?;
     if venv.is_none() {
         inputs.note(&component)?;
     }
     Ok(component)
 }
 
-/// Checks types with mypy, if pyproject.toml names its files and the environment has it. For a guest in a folder of a package it checks the
-/// modules of that folder. Its cache is in `work`.
-async fn check_types(source: &Source, venv: Option<&Path>, work: &Path) -> Result<(), BuildError> {
-    let manifest: Manifest = read_toml(&source.package.join("pyproject.toml"))?;
-    if manifest.tool.mypy.files.is_none() {
+/// Checks the types of the whole package, if its pyproject.toml has settings for that. Packages are those of the environment.
+async fn check_types(package: &Path, venv: Option<&Path>) -> Result<(), BuildError> {
+    let manifest: Manifest = read_toml(&package.join("pyproject.toml"))?;
+    if manifest.tool.pyrefly.is_none() {
         return Ok(());
     }
-    let Some(venv) = venv.filter(|venv| venv.join("bin/mypy").is_file()) else {
-        anstream::eprintln!("types are not checked, because there is no mypy: {MYPY}");
-        return Ok(());
+    let checker = program(package, CHECKER).await?;
+    let checker = Tool::new(checker, package, remedy(CHECKER))
+        .args(["check", "--output-format=min-text", "--summary=none"])
+        .args(["--python-version", PYTHON]);
+    let checker = match venv {
+        Some(venv) => checker
+            .arg("--python-interpreter-path")
+            .arg(venv.join("bin/python")),
+        None => checker.arg("--skip-interpreter-query"),
     };
-    // Not the script `mypy`, which names the path where the environment was made.
-    let python = Tool::new(venv.join("bin/python"), &source.package, MYPY);
-    let mypy = python
-        .called("mypy")
-        .args(["-m", "mypy", "--no-error-summary", "--cache-dir"])
-        .arg(work.join("mypy"));
-    let is_module = |name: &String| name.ends_with(".py");
-    match source.is_part() && file_names(&source.guest)?.iter().any(is_module) {
-        true => mypy.arg(&source.guest).run().await,
-        false => mypy.run().await,
-    }
+    checker.run().await
 }
 
 /// The settings of a guest: of its pyproject.toml, or of the windlass.toml in its folder of a package.
@@ -173,7 +162,7 @@ fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
 
 /// All inputs of the component: the whole project, because its modules may read any file while they are imported.
 fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
-    let mut inputs = Inputs::new(&[VERSION]).path(exports)?.path(wit)?;
+    let mut inputs = Inputs::new(&[PACKAGE.1]).path(exports)?.path(wit)?;
     for name in file_names(folder)? {
         let path = folder.join(&name);
         if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
@@ -229,23 +218,22 @@ fn write_exports(source: &Source, into: &Path, settings: &Settings) -> Result<()
     std::fs::write(&path, text).map_err(io_error(&path))
 }
 
-/// The tool on the PATH if it has the right version, else our own.
-async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
-    if let Some(found) = on_path(COMPONENTIZER) {
-        let version = Tool::new(&found, folder, remedy())
-            .arg("--version")
-            .ask()
-            .await?;
-        if version.is_some_and(|version| version.split_whitespace().any(|word| word == VERSION)) {
+/// A tool: the one on the PATH if it has the right version, else our own.
+async fn program(folder: &Path, tool: (&str, &str)) -> Result<PathBuf, BuildError> {
+    let (name, version) = tool;
+    if let Some(found) = on_path(name) {
+        let said = Tool::new(&found, folder, remedy(tool)).arg("--version");
+        let said = said.ask().await?;
+        if said.is_some_and(|said| said.split_whitespace().any(|word| word == version)) {
             return Ok(found);
         }
     }
-    let programs = fetched::venv(folder, PACKAGE.0, PACKAGE.1).await?;
-    Ok(programs.join(COMPONENTIZER))
+    let programs = fetched::venv(folder, name, version).await?;
+    Ok(programs.join(name))
 }
 
-fn remedy() -> String {
-    format!("pip install {COMPONENTIZER}=={VERSION}")
+fn remedy((name, version): (&str, &str)) -> String {
+    format!("pip install {name}=={version}")
 }
 
 #[cfg(test)]
