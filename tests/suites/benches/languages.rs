@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench languages
-//! cargo bench --bench languages -- saves    from a save in an editor to the new guest at work
+//! cargo bench --bench languages -- saves    an author's path: new, types, dev, a save until the new guest is at work, test
 //! ```
 //!
 //! Every row is measured in a process of its own, within some seconds and the time that its component takes to build and to compile. What
@@ -71,16 +71,26 @@ const WORKLOAD: Workload = Workload {
 
 const SAVES: Workload = Workload {
     name: "saves",
-    title: "a project of windlass new under windlass dev: from a save to the new guest at work, middle of 7 with warm tools, in s",
+    title: "a new project, in s: new, types of a kind, the first start of dev, from a save to the new guest at work (middle of 7), test after an edit",
     heads: &[
         "language  ",
+        "new",
+        "types",
         "first start",
         "save",
         "      range",
         "of it the build",
+        "test",
         "bar       ",
     ],
-    runs: &[&["rust"], &["typescript"], &["python"], &["go"], &["c"]],
+    runs: &[
+        &["rust"],
+        &["typescript"],
+        &["javascript"],
+        &["python"],
+        &["go"],
+        &["c"],
+    ],
 };
 
 fn main() -> Result<()> {

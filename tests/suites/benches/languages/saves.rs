@@ -1,4 +1,4 @@
-//! From a save to the new words in a cluster, in a project of `windlass new` that `windlass dev` serves. Entry point: [`measure`].
+//! An author's path, in time: `new`, `types`, the start of `dev`, saves until the new words are in a cluster, `test`. Entry point: [`measure`].
 
 use crate::figures::spread;
 use crate::table::verdict;
@@ -24,6 +24,7 @@ fn of(lang: &str) -> Result<(&'static str, f64)> {
     Ok(match lang {
         "rust" => ("src/lib.rs", 2.0),
         "typescript" => ("src/reconciler.ts", 2.0),
+        "javascript" => ("src/reconciler.js", 2.0),
         "c" => ("guest.c", 2.0),
         "go" => ("main.go", 5.0),
         "python" => ("guest.py", 5.0),
@@ -31,13 +32,17 @@ fn of(lang: &str) -> Result<(&'static str, f64)> {
     })
 }
 
-/// A row: the first start, the saves, and what of them was the build.
+/// A kind to write types of.
+const SHELVES: &str = include_str!("../../tests/program/path/shelves.yaml");
+
+/// A row: what each step takes, and what of the saves was the build.
 pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     let (source, bar) = of(lang)?;
     let outside = tempfile::tempdir()?;
-    let new = command(outside.path(), &["new", "demo", "--lang", lang])?;
-    Program::spawn(new)?.wait(PATIENCE).await?.expect_code(0)?;
+    let new = timed(outside.path(), &["new", "demo", "--lang", lang]).await?;
     let folder = outside.path().join("demo");
+    std::fs::write(folder.join("shelves.yaml"), SHELVES)?;
+    let types = timed(&folder, &["types", "shelves.yaml"]).await?;
     let mut dev = command(
         &folder,
         &["dev", "--admin", "127.0.0.1:0", "--log-format", "json"],
@@ -65,14 +70,27 @@ pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     program.signal("TERM")?;
     program.wait(PATIENCE).await?.expect_code(0)?;
     let (middle, least, most) = spread(&saves);
+    std::fs::write(&path, text)?;
+    let test = timed(&folder, &["test", "--timeout", "900s"]).await?;
     Ok(vec![
         lang.to_owned(),
+        format!("{new:.2}"),
+        format!("{types:.2}"),
         format!("{start:.1}"),
         format!("{middle:.2}"),
         format!("{least:.2}-{most:.2}"),
         format!("{:.2}", spread(&builds).0),
+        format!("{test:.1}"),
         verdict(&format!("{bar} s"), middle <= bar),
     ])
+}
+
+/// The seconds that a command takes.
+async fn timed(folder: &Path, args: &[&str]) -> Result<f64> {
+    let began = Instant::now();
+    let ended = Program::spawn(command(folder, args)?)?.wait(PATIENCE);
+    ended.await?.expect_code(0)?;
+    Ok(began.elapsed().as_secs_f64())
 }
 
 /// The seconds of each build after a save, which the program logs.

@@ -50,7 +50,7 @@ pub(crate) const TYPESCRIPT: Language = Language {
     source: "src/reconciler.ts",
 };
 
-const JAVASCRIPT: Language = Language {
+pub(crate) const JAVASCRIPT: Language = Language {
     lang: "javascript",
     source: "src/reconciler.js",
     ..TYPESCRIPT

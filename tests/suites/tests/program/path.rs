@@ -56,6 +56,18 @@ async fn a_guest_in_typescript_is_made_typed_edited_tested_run_and_saved() -> Re
 }
 
 #[tokio::test]
+async fn a_guest_in_javascript_is_made_typed_edited_tested_run_and_saved() -> Result<()> {
+    walk(&Guest {
+        language: languages::JAVASCRIPT,
+        source: include_str!("path/guest.js"),
+        unit_tests: "src/reconciler.test.js",
+        types: "src",
+        written: "src/shelf.ts",
+    })
+    .await
+}
+
+#[tokio::test]
 async fn a_guest_in_python_is_made_typed_edited_tested_run_and_saved() -> Result<()> {
     walk(&Guest {
         language: languages::PYTHON,
@@ -153,6 +165,7 @@ async fn serve_a_save(folder: &Path, source: &Path, text: &str) -> Result<()> {
 fn mistake(source: &Path) -> Option<(&'static str, &'static str)> {
     match source.extension()?.to_str()? {
         "ts" => Some(("const wrong: number = 'text';", "TS2322")),
+        "py" => Some(("WRONG: int = 'text'", "not assignable to `int`")),
         "rs" => Some(("const WRONG: u32 = \"text\";", "E0308")),
         "go" => Some(("var wrong int = \"text\"", "cannot use \"text\"")),
         _ => None,
