@@ -14,20 +14,23 @@ pub(crate) struct NeededRules {
     pub(crate) rules: Vec<Rule>,
     /// The kinds whose resource is a guess.
     pub(crate) guessed: Vec<GroupVersionKind>,
-    /// Whether it imports every function that writes, as languages do that import all of their world: which of them it calls cannot be
-    /// told then.
+    /// Whether it imports `batch`, as languages do that import all of their world: what it writes cannot be told then.
     pub(crate) writes_at_will: bool,
 }
 
 /// The functions of `cluster` that write, and the verbs that they need.
-const WRITES: [(&str, &[&str]); 6] = [
+const WRITES: [(&str, &[&str]); 7] = [
     ("create", &["create"]),
     ("update", &["update"]),
     ("patch", &["patch"]),
     ("apply", &["create", "patch"]),
     ("delete", &["delete"]),
     ("delete-collection", &["deletecollection"]),
+    (BATCH, &["create", "patch", "delete"]),
 ];
+
+/// A function that may write anything. Dependents of the SDKs apply and delete by it.
+const BATCH: &str = "batch";
 
 /// The rules for a description, given the functions of `cluster` that the component imports, and custom resources that are known.
 pub(crate) fn needed_rules(
@@ -50,7 +53,7 @@ pub(crate) fn needed_rules(
         }
     }
     let mut needed = NeededRules {
-        writes_at_will: WRITES.iter().all(|(function, _)| imports(function)),
+        writes_at_will: imports(BATCH),
         ..NeededRules::default()
     };
     for (kind, verbs) in verbs_of {
@@ -108,7 +111,7 @@ impl NeededRules {
             let comment = match (guessed, at_will) {
                 (true, _) => "  # the resource is a guess: check it with kubectl api-resources",
                 (false, true) => {
-                    "  # it imports all that writes: leave out verbs that it has no use for"
+                    "  # what it writes cannot be told: leave out verbs that it has no use for"
                 }
                 (false, false) => "",
             };

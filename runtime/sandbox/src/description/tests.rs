@@ -272,6 +272,13 @@ fn needed_rules_follow_watches_and_imported_functions() {
          - {apiGroups: [example.dev], resources: [gooses], verbs: [get, list, watch], namespaces: [\"*\"]}  \
          # the resource is a guess: check it with kubectl api-resources\n"
     );
+    // As dependents write.
+    let functions = ["get".into(), "patch".into(), "batch".into()];
+    let yaml = needed_rules(&description, &functions, &[]).yaml();
+    assert!(
+        yaml.contains("[configmaps], verbs: [get, list, watch, patch, create, delete], namespaces: [\"*\"]}  # what"),
+        "{yaml}"
+    );
     let geese = CustomResource {
         group: "example.dev".into(),
         kind: "Goose".into(),
@@ -284,12 +291,14 @@ fn needed_rules_follow_watches_and_imported_functions() {
         "apply",
         "delete",
         "delete-collection",
+        "batch",
     ];
     let yaml = needed_rules(&description, &all.map(Into::into), &[geese]).yaml();
     assert!(
         yaml.contains("resources: [geese], verbs: [get, list, watch], namespaces: [\"*\"]}\n")
-            && yaml
-                .contains("deletecollection], namespaces: [\"*\"]}  # it imports all that writes"),
+            && yaml.contains(
+                "deletecollection], namespaces: [\"*\"]}  # what it writes cannot be told"
+            ),
         "{yaml}"
     );
 }

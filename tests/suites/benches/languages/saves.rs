@@ -38,6 +38,7 @@ const SHELVES: &str = include_str!("../../tests/program/path/shelves.yaml");
 /// A row: what each step takes, and what of the saves was the build.
 pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     let (source, bar) = of(lang)?;
+    binary()?; // It is built by the first call.
     let outside = tempfile::tempdir()?;
     let new = timed(outside.path(), &["new", "demo", "--lang", lang]).await?;
     let folder = outside.path().join("demo");
