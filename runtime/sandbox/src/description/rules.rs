@@ -14,7 +14,7 @@ pub(crate) struct NeededRules {
     pub(crate) rules: Vec<Rule>,
     /// The kinds whose resource is a guess.
     pub(crate) guessed: Vec<GroupVersionKind>,
-    /// Whether it imports `batch`, as languages do that import all of their world: what it writes cannot be told then.
+    /// Whether it imports `batch`, as languages do that import all of their world: what it writes is unknown then.
     pub(crate) writes_at_will: bool,
 }
 
@@ -111,7 +111,7 @@ impl NeededRules {
             let comment = match (guessed, at_will) {
                 (true, _) => "  # the resource is a guess: check it with kubectl api-resources",
                 (false, true) => {
-                    "  # what it writes cannot be told: leave out verbs that it has no use for"
+                    "  # what it writes is unknown: leave out verbs that it has no use for"
                 }
                 (false, false) => "",
             };

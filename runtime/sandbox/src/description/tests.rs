@@ -296,9 +296,8 @@ fn needed_rules_follow_watches_and_imported_functions() {
     let yaml = needed_rules(&description, &all.map(Into::into), &[geese]).yaml();
     assert!(
         yaml.contains("resources: [geese], verbs: [get, list, watch], namespaces: [\"*\"]}\n")
-            && yaml.contains(
-                "deletecollection], namespaces: [\"*\"]}  # what it writes cannot be told"
-            ),
+            && yaml
+                .contains("deletecollection], namespaces: [\"*\"]}  # what it writes is unknown"),
         "{yaml}"
     );
 }
