@@ -38,7 +38,6 @@ const SHELVES: &str = include_str!("../../tests/program/path/shelves.yaml");
 /// A row: what each step takes, and what of the saves was the build.
 pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     let (source, bar) = of(lang)?;
-    binary()?; // It is built by the first call.
     let outside = tempfile::tempdir()?;
     let new = timed(outside.path(), &["new", "demo", "--lang", lang]).await?;
     let folder = outside.path().join("demo");
@@ -88,8 +87,9 @@ pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
 
 /// The seconds that a command takes.
 async fn timed(folder: &Path, args: &[&str]) -> Result<f64> {
+    let command = command(folder, args)?;
     let began = Instant::now();
-    let ended = Program::spawn(command(folder, args)?)?.wait(PATIENCE);
+    let ended = Program::spawn(command)?.wait(PATIENCE);
     ended.await?.expect_code(0)?;
     Ok(began.elapsed().as_secs_f64())
 }
