@@ -81,6 +81,9 @@ var running sync.Mutex
 // owner is the name of the test that locked running; "" where none did.
 var owner atomic.Value
 
+// moment is how often a test looks whether another one has ended, patience how long a test waits for one that may wait for it.
+var moment, patience = time.Millisecond, 10 * time.Second
+
 // New makes a script the host until this test ends. Parallel tests wait for each other here. A second script or fleet in the same test,
 // or in a subtest of it, fails the test.
 func New(t testing.TB) *Script {
@@ -101,10 +104,14 @@ func New(t testing.TB) *Script {
 // become makes h the host until this test ends.
 func become(t testing.TB, h windlass.Host) {
 	t.Helper()
-	if other, _ := owner.Load().(string); other != "" && strings.HasPrefix(t.Name()+"/", other+"/") {
-		t.Fatalf("%s has a script or a fleet already: make one in each subtest, or one for all of them", other)
+	for waited := time.Duration(0); !running.TryLock(); waited += moment {
+		other, _ := owner.Load().(string)
+		// A name below another one's is that of a subtest, for which the other one waits, or of a test beside it, which will end.
+		if t.Name() == other || strings.HasPrefix(t.Name(), other+"/") && waited >= patience {
+			t.Fatalf("%s has a script or a fleet already: make one in each subtest, or one for all of them", other)
+		}
+		time.Sleep(moment)
 	}
-	running.Lock()
 	owner.Store(t.Name())
 	restore := windlass.SetHost(h)
 	t.Cleanup(func() {

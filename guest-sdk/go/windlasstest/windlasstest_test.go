@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"windlass.dev/windlass"
 )
@@ -19,11 +20,12 @@ var (
 // fake is a test that records its failures.
 type fake struct {
 	testing.TB
+	name     string
 	failures []string
 	cleanups []func()
 }
 
-func (f *fake) Name() string     { return "TestOfAGuest" }
+func (f *fake) Name() string     { return f.name }
 func (f *fake) Helper()          {}
 func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Errorf(format string, args ...any) {
@@ -40,7 +42,7 @@ func failures(test func(*Script)) string {
 }
 
 func failuresOf(test func(*fake)) string {
-	f := &fake{}
+	f := &fake{name: "TestOfAGuest"}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -56,7 +58,13 @@ func failuresOf(test func(*fake)) string {
 }
 
 func TestASecondHostInOneTestFailsIt(t *testing.T) {
-	for _, second := range []func(*fake){func(f *fake) { New(f) }, func(f *fake) { NewFleet(f) }} {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 10 * time.Millisecond
+	for _, second := range []func(*fake){
+		func(f *fake) { New(f) },
+		func(f *fake) { NewFleet(f) },
+		func(f *fake) { f.name += "/in_a_subtest"; New(f) },
+	} {
 		said := failuresOf(func(f *fake) {
 			NewFleet(f)
 			second(f)
@@ -68,6 +76,16 @@ func TestASecondHostInOneTestFailsIt(t *testing.T) {
 	}
 	if said := failuresOf(func(f *fake) { New(f) }); said != "" {
 		t.Error(said)
+	}
+}
+
+func TestTestsBesideEachOtherWait(t *testing.T) {
+	for _, name := range []string{"delete", "delete/owner", "delete/finalizer", "delete"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			NewFleet(t)
+			time.Sleep(5 * time.Millisecond)
+		})
 	}
 }
 
