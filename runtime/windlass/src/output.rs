@@ -167,7 +167,8 @@ impl Table {
         }
     }
 
-    /// Cuts texts of the last column, which is that of errors, so that lines in columns of these widths have at most this many characters.
+    /// Cuts texts of the last column, so that lines in columns of these widths have at most this many characters. Where a table has
+    /// errors, they are in that column.
     pub(crate) fn cut(&mut self, widths: &[usize], line: usize) {
         let Some((_, others)) = widths.split_last() else {
             return;

@@ -30,7 +30,7 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
         format,
         watch: args.watch,
         // What is asked of one key is its whole error.
-        line: terminal_width().filter(|_| format != Format::Wide && args.key.is_none()),
+        cuts: format != Format::Wide && args.key.is_none(),
     };
     match args.what {
         What::Clusters => get.show("/api/v1/clusters", clusters).await?,
@@ -64,8 +64,8 @@ struct Get<'a> {
     client: &'a Client,
     format: Format,
     watch: bool,
-    /// The characters that a line may have.
-    line: Option<usize>,
+    /// Whether errors are cut to a terminal's width.
+    cuts: bool,
 }
 
 /// Shows views in a table, wide or not.
@@ -151,7 +151,7 @@ impl Get<'_> {
     fn print(&self, mut rows: Table, widths: &mut Vec<usize>) {
         let is_first = widths.is_empty();
         rows.widen(widths);
-        if let Some(line) = self.line {
+        if let Some(line) = terminal_width().filter(|_| self.cuts) {
             rows.cut(widths, line);
         }
         if is_first {

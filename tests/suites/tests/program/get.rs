@@ -64,7 +64,7 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
 const TERMINAL: &str = "import fcntl, os, pty, struct, sys, termios\n\
     child, terminal = pty.fork()\n\
     if child == 0:\n    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('4H', 24, 80, 0, 0))\n    \
-    os.environ['NO_COLOR'] = '1'\n    os.execv(sys.argv[1], sys.argv[1:])\n\
+    os.execv(sys.argv[1], sys.argv[1:])\n\
     try:\n    while shown := os.read(terminal, 4096):\n        os.write(1, shown)\n\
     except OSError:\n    pass\n";
 
