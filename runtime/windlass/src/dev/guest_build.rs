@@ -99,6 +99,16 @@ pub(crate) enum BuildError {
         /// How it ended.
         status: std::process::ExitStatus,
     },
+    /// A tool was not downloaded; pip has printed the reason on standard error.
+    #[error(
+        "{package} is needed to build {folder} and was not downloaded: see the error of pip above, and whether the package index is reachable (PIP_INDEX_URL names another)"
+    )]
+    NotDownloaded {
+        /// The package and its version.
+        package: String,
+        /// The guest.
+        folder: PathBuf,
+    },
     /// A tool's output is too large.
     #[error("{folder}: {tool} prints more than {limit} bytes: see what it prints there")]
     Output {

@@ -5,6 +5,7 @@ use crate::objects::ConfigMaps;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
@@ -96,14 +97,20 @@ async fn two_programs_in_one_folder_do_no_harm_to_each_other() -> Result<()> {
         .await?
         .expect_code(0)?;
     let folder = outside.path().join("demo");
+    // Somebody has the admin address.
+    let other = TcpListener::bind("127.0.0.1:0")?;
+    let manager = format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: manager}}\nspec: {{admin: {{address: {:?}}}}}\n",
+        other.local_addr()?.to_string()
+    );
+    let documents = folder.join("windlass.yaml");
+    fs::write(&documents, fs::read_to_string(&documents)? + &manager)?;
     let mut running = Vec::new();
     for kubeconfig in ["kubeconfig", "kubeconfig-2"] {
         let mut program = Program::spawn(command(&folder, binary()?, ["dev"]))?;
         program.line_with("admin endpoints", BUILD).await?;
-        if kubeconfig == "kubeconfig-2" {
-            let taken = "the admin address is taken, a free port is used";
-            program.line_with(taken, SOON).await?;
-        }
+        let taken = "the admin address is taken, a free port is used";
+        program.line_with(taken, SOON).await?;
         let kubeconfig = folder.join(".windlass").join(kubeconfig);
         let maps = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
         maps.expect_greeting("crew", Some("hello, world, from alpha"))
@@ -188,6 +195,16 @@ async fn several(second: Second) -> Result<()> {
 }
 
 /// Adds a guest that greets with other words, and a Reconciler of it: the first one works in alpha, the second one in beta.
+/// The second guest has a module of its own folder.
+fn import_a_module_beside(folder: &Path, second: &Second) -> Result<()> {
+    let own = folder.join("second");
+    fs::write(own.join("beside.py"), "NUMBER: int = 1\n")?;
+    let source = own.join(second.source);
+    let text = fs::read_to_string(&source)?;
+    let text = text + "\nfrom beside import NUMBER\n\nassert NUMBER == 1\n";
+    Ok(fs::write(source, text)?)
+}
+
 fn add(folder: &Path, second: &Second) -> Result<()> {
     for (of, name) in second.files {
         let text = fs::read_to_string(folder.join(of)).with_context(|| format!("read {of}"))?;
@@ -195,8 +212,10 @@ fn add(folder: &Path, second: &Second) -> Result<()> {
         fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
         fs::write(path, text.replace("hello, ", "good day, "))?;
     }
-    if second.lang == "rust" {
-        make_member(folder)?;
+    match second.lang {
+        "rust" => make_member(folder)?,
+        "python" => import_a_module_beside(folder, second)?,
+        _ => (),
     }
     let config = folder.join("windlass.yaml");
     let text = fs::read_to_string(&config)?;

@@ -1,4 +1,4 @@
-//! `windlass types`: what it writes is checked in each language, and what cannot be written is told. Objects of these types are in `types_kept.rs`, C is in `types_in_c.rs`.
+//! `windlass types` and what checks its types in each language. Objects of these types are in `types_kept.rs`, C is in `types_in_c.rs`.
 
 use crate::languages::{VENV, has_tools};
 use crate::project::Project;
@@ -138,11 +138,16 @@ async fn a_type_error_in_python_fails_the_build_with_its_line() -> Result<()> {
     );
     fs::write(&file, used)?;
     // So is the folder of a guest in the package.
+    let wrong = "from helper import SEVEN\n\nNUMBER: int = SEVEN\n";
     fs::create_dir(folder.join("part"))?;
-    fs::write(folder.join("part/guest.py"), "NUMBER: int = 'seven'\n")?;
+    fs::write(folder.join("part/helper.py"), "SEVEN = 'seven'\n")?;
+    fs::write(folder.join("part/guest.py"), wrong)?;
     let part = Program::run(&folder, ["build", "part"], BUILD).await?;
     let said = part.expect_code(1)?.stderr;
-    assert!(said.contains("part/guest.py:1:"), "{said}");
+    assert!(
+        said.contains("part/guest.py:3:") && !said.contains("missing"),
+        "{said}"
+    );
     Ok(())
 }
 

@@ -76,6 +76,7 @@ pub(super) async fn venv(
 ) -> Result<PathBuf, BuildError> {
     let tools = tools(guest);
     std::fs::create_dir_all(&tools).map_err(io_error(&tools))?;
+    let requested = format!("{package}=={version}");
     let venv = tools.join(format!("{package}-{version}"));
     let (programs, complete) = (venv.join("bin"), venv.join("complete"));
     // The Python that made it may be gone: then the link has no target and is not a file.
@@ -95,7 +96,7 @@ pub(super) async fn venv(
         .arg(&venv)
         .run()
         .await?;
-    Tool::new(programs.join("python"), guest, PYTHON)
+    let got = Tool::new(programs.join("python"), guest, PYTHON)
         .args([
             "-m",
             "pip",
@@ -110,7 +111,14 @@ pub(super) async fn venv(
         ])
         .arg(&wanted)
         .run()
-        .await?;
+        .await;
+    got.map_err(|error| match error {
+        BuildError::Tool { folder, .. } => BuildError::NotDownloaded {
+            package: requested,
+            folder,
+        },
+        other => other,
+    })?;
     std::fs::write(&complete, "").map_err(io_error(&complete))?;
     Ok(programs)
 }

@@ -19,7 +19,7 @@ pub(super) const ENTRY: &str = "guest";
 pub(super) const CHECKER: (&str, &str) = ("pyrefly", "1.4.1");
 
 /// The version of Python in a component.
-const PYTHON: &str = "3.14";
+const PYTHON_VERSION: &str = "3.14";
 
 /// The error text for settings in the wrong file.
 const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
@@ -104,34 +104,50 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
     }
     // As in an activated environment.
     let tool = tool
-        .env("VIRTUAL_ENV", packages)
+        .env("VIRTUAL_ENV", &packages)
         .arg(EXPORTS)
         .arg("--output")
         .arg(&component);
-    tokio::try_join!(tool.run(), check_types(package, venv.as_deref()))?;
+    tokio::try_join!(tool.run(), check_types(package, &packages))?;
     if venv.is_none() {
         inputs.note(&component)?;
     }
     Ok(component)
 }
 
-/// Checks the types of the whole package, if its pyproject.toml has settings for that. Packages are those of the environment.
-async fn check_types(package: &Path, venv: Option<&Path>) -> Result<(), BuildError> {
+/// Checks the types of the whole package, if its pyproject.toml has settings for that. `environment` is that of its packages.
+async fn check_types(package: &Path, environment: &Path) -> Result<(), BuildError> {
     let manifest: Manifest = read_toml(&package.join("pyproject.toml"))?;
     if manifest.tool.pyrefly.is_none() {
         return Ok(());
     }
     let checker = program(package, CHECKER).await?;
-    let checker = Tool::new(checker, package, remedy(CHECKER))
+    let mut checker = Tool::new(checker, package, remedy(CHECKER))
+        // Without lines on what it does.
+        .env("PYREFLY_LOG", "error")
         .args(["check", "--output-format=min-text", "--summary=none"])
-        .args(["--python-version", PYTHON]);
-    let checker = match venv {
-        Some(venv) => checker
-            .arg("--python-interpreter-path")
-            .arg(venv.join("bin/python")),
-        None => checker.arg("--skip-interpreter-query"),
-    };
+        // A guest in a folder of the package imports modules of that folder.
+        .arg("--enable-fallback-search-path=true")
+        .args(["--python-version", PYTHON_VERSION])
+        // As componentize-py, it needs no Python in the environment.
+        .arg("--skip-interpreter-query");
+    for packages in site_packages(environment)? {
+        checker = checker.arg("--site-packages-path").arg(packages);
+    }
     checker.run().await
+}
+
+/// The folders of packages of an environment: `lib/python3.14/site-packages`, or `lib/site-packages`.
+fn site_packages(environment: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    const NAME: &str = "site-packages";
+    let lib = environment.join("lib");
+    if !lib.is_dir() {
+        return Ok(Vec::new());
+    }
+    let versions = file_names(&lib)?.into_iter();
+    let below = versions.map(|version| lib.join(version).join(NAME));
+    let all = below.chain([lib.join(NAME)]);
+    Ok(all.filter(|folder| folder.is_dir()).collect())
 }
 
 /// The settings of a guest: of its pyproject.toml, or of the windlass.toml in its folder of a package.
@@ -162,7 +178,9 @@ fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
 
 /// All inputs of the component: the whole project, because its modules may read any file while they are imported.
 fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
-    let mut inputs = Inputs::new(&[PACKAGE.1]).path(exports)?.path(wit)?;
+    let mut inputs = Inputs::new(&[PACKAGE.1, CHECKER.1])
+        .path(exports)?
+        .path(wit)?;
     for name in file_names(folder)? {
         let path = folder.join(&name);
         if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
