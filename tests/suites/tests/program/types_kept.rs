@@ -1,25 +1,29 @@
 //! Objects that real servers stored, and one with everything a schema can have, survive the types that `windlass types` writes: a guest
 //! changes one field, and no other differs. C is in `types_in_c.rs`.
 
-use crate::languages::{VENV, has_tools};
+use crate::languages::has_tools;
 use crate::project::Project;
 use crate::types::typescript;
-use crate::types_written::{sdk, succeeds, write};
+use crate::types_written::{STORED, sdk, succeeds, write};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use windlass_harness::repository;
 use windlass_harness::testenv;
 
-/// A project with types and objects of a server. None, if there are no servers or tools.
+/// A project with types and objects. None, if the tools are not here.
 async fn project(language: &str, tools: &[&str]) -> Result<Option<Project>> {
-    let what = format!("objects of servers in {language}");
-    if !testenv::enabled(&what) || !has_tools(tools, &what) {
+    if !has_tools(tools, &format!("objects and types in {language}")) {
         return Ok(None);
     }
     let project = Project::new()?;
     fs::create_dir_all(project.path().join("src"))?;
     write(project.path(), language).await?;
     Ok(Some(project))
+}
+
+/// Whether the project has objects that a server stored, beside the odd one.
+fn has_stored(language: &str) -> bool {
+    testenv::enabled(&format!("objects of servers in {language}"))
 }
 
 #[tokio::test]
@@ -35,7 +39,18 @@ async fn objects_survive_types_in_rust() -> Result<()> {
     project.write("Cargo.toml", manifest)?;
     let locked = project.path().join("Cargo.lock");
     fs::copy(repository().join("Cargo.lock"), locked)?;
-    project.write("src/lib.rs", include_str!("types_kept/lib.rs"))?;
+    let mut lib = include_str!("types_kept/lib.rs").to_owned();
+    if has_stored("rust") {
+        let stored = include_str!("types_kept/stored.rs");
+        project.write("src/stored.rs", stored)?;
+        for kind in STORED {
+            let source = project.path().join(format!("src/{kind}.rs"));
+            lib += &format!("pub mod {kind};\n");
+            ensure!(source.is_file(), "{}", source.display());
+        }
+        lib += "#[cfg(test)]\nmod stored;\n";
+    }
+    project.write("src/lib.rs", lib)?;
     let target = repository().join("target/tmp/types").display().to_string();
     let args = ["test", "--quiet", "--target-dir", &target];
     succeeds(project.path(), "cargo", &args).await?;
@@ -59,6 +74,10 @@ async fn objects_survive_types_in_go() -> Result<()> {
     fs::write(project.path().join("go.sum"), sums)?;
     project.write("main.go", "package main\n\nfunc main() {}\n")?;
     project.write("kept_test.go", include_str!("types_kept/kept_test.go"))?;
+    if has_stored("go") {
+        let stored = include_str!("types_kept/stored_test.go");
+        project.write("stored_test.go", stored)?;
+    }
     let unformatted = succeeds(project.path(), "gofmt", &["-l", "odd.go"]).await?;
     ensure!(unformatted.is_empty(), "{unformatted}");
     succeeds(project.path(), "go", &["vet", "./..."]).await?;
@@ -72,11 +91,10 @@ const RUN: &str = "globalThis.read = (file) => JSON.parse(require('fs').readFile
 
 #[tokio::test]
 async fn objects_survive_types_in_typescript() -> Result<()> {
-    let what = "objects of servers in TypeScript";
-    if !testenv::enabled(what) {
+    if !has_stored("typescript") {
         return Ok(());
     }
-    let Some((tsc, project)) = typescript(what)? else {
+    let Some((tsc, project)) = typescript("objects of servers in TypeScript")? else {
         return Ok(());
     };
     write(project.path(), "typescript").await?;
@@ -95,7 +113,10 @@ async fn objects_survive_types_in_typescript() -> Result<()> {
 
 #[tokio::test]
 async fn objects_survive_types_in_python() -> Result<()> {
-    let Some(project) = project("python", &["python3", VENV]).await? else {
+    if !has_stored("python") {
+        return Ok(());
+    }
+    let Some(project) = project("python", &["python3"]).await? else {
         return Ok(());
     };
     let windlass = sdk("python").join("windlass");

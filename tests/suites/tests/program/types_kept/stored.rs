@@ -1,0 +1,43 @@
+//! Objects that a server stored survive their types.
+
+use crate::tests::survives;
+
+#[test]
+fn a_cluster_survives() {
+    survives::<crate::cluster::Cluster>("cluster", |cluster| {
+        cluster.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        cluster.spec.topology.as_mut().unwrap().version = "v1.35.0".to_owned();
+    });
+}
+
+#[test]
+fn a_config_map_survives() {
+    survives::<crate::config_map::ConfigMap>("config_map", |page| {
+        page.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        page.data.as_mut().unwrap().insert("b".to_owned(), "2".to_owned());
+    });
+}
+
+#[test]
+fn a_definition_survives() {
+    survives::<crate::custom_resource_definition::CustomResourceDefinition>("custom_resource_definition", |definition| {
+        definition.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        definition.spec.versions[0].served = false;
+    });
+}
+
+#[test]
+fn a_deployment_survives() {
+    survives::<crate::deployment::Deployment>("deployment", |servers| {
+        servers.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        servers.spec.as_mut().unwrap().replicas = Some(3);
+    });
+}
+
+#[test]
+fn a_pod_survives() {
+    survives::<crate::pod::Pod>("pod", |pod| {
+        pod.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        pod.spec.as_mut().unwrap().containers[0].image = Some("nginx:2".to_owned());
+    });
+}
