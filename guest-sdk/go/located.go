@@ -11,23 +11,21 @@ import (
 // mostFrames limits the frames that a panic tells.
 const mostFrames = 8
 
-// located is where a panic was, in the author's files: ", at helper main.go:64, greeter.Reconcile main.go:41".
+// located is where a panic was, in the author's files, the innermost first: a line "at greeter.Reconcile main.go:41" for each frame.
 func located() string {
 	var callers [64]uintptr
 	main := mainModule()
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
-	var own []string
-	for more := true; more && len(own) < mostFrames; {
+	var own strings.Builder
+	for more, told := true, 0; more && told < mostFrames; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
 		if isOwn(frame, main) {
-			own = append(own, fmt.Sprintf("%s %s:%d", function(frame.Function), file(frame.File), frame.Line))
+			told++
+			fmt.Fprintf(&own, "\nat %s %s:%d", function(frame.Function), file(frame.File), frame.Line)
 		}
 	}
-	if len(own) == 0 {
-		return ""
-	}
-	return ", at " + strings.Join(own, ", ")
+	return own.String()
 }
 
 // isOwn says whether a frame is neither of Go's standard library nor of this SDK. The path of the main module is empty if it is

@@ -50,7 +50,7 @@ func TestAPanicIsAnErrorThatTellsWhereItWas(t *testing.T) {
 		reconciled: func() (Result, error) { panic(errors.New("in reconcile")) },
 	})
 	told := func(message, function string) string {
-		return fmt.Sprintf(`^panic: %s, at TestAPanicIsAnErrorThatTellsWhereItWas\.%s reconciler_test\.go:\d+, guest\.`, message, function)
+		return fmt.Sprintf(`^panic: %s\nat TestAPanicIsAnErrorThatTellsWhereItWas\.%s reconciler_test\.go:\d+\nat guest\.`, message, function)
 	}
 	if _, err := describe(); err == nil || !regexp.MustCompile(told("in describe", "func1")).MatchString(err.Error()) {
 		t.Errorf("got %v", err)

@@ -67,14 +67,14 @@ export function defineMapper(map) {
 export const requeueAfter = (delay) => ({ requeueAfterMs: milliseconds(delay) });
 
 /**
- * The message for the host: with where it was thrown, unless it is an error by which calls and reconciles end.
+ * The message for the host: with a line for each frame of where it was thrown, unless it is an error by which calls and reconciles end.
  *
  * @param {unknown} error
  */
 function explain(error) {
   const isExpected = [ApiError, NotReady, Retry, TerminalError].some((type) => error instanceof type);
-  const at = error instanceof Error && !isExpected ? frames(error.stack ?? '') : '';
-  return check.wellFormed(`${explained(error)}${at && `, at ${at}`}`);
+  const at = error instanceof Error && !isExpected ? frames(error.stack ?? '') : [];
+  return check.wellFormed([explained(error), ...at].join('\n'));
 }
 
 /**

@@ -14,13 +14,15 @@
 const MOST = 8;
 
 /**
- * The frames of a stack that are in the guest's own files: `reconcile src/reconciler.ts:14, …`. None without a build's lines.
+ * The frames of a stack that are in the guest's own files, the innermost first: `at reconcile src/reconciler.ts:14`. None without a
+ * build's lines.
  *
  * @param {string} stack
+ * @returns {string[]}
  */
 export function frames(stack) {
   const lines = /** @type {{ windlassSourceLines?: SourceLines }} */ (globalThis).windlassSourceLines;
-  if (lines === undefined) return '';
+  if (lines === undefined) return [];
   const own = [];
   for (const frame of stack.split('\n')) {
     // `at name (guest.js:3:14)`, `at guest.js:3:14`
@@ -29,7 +31,7 @@ export function frames(stack) {
     const run = lines.runs.find(([first, many]) => first <= at && at < first + many);
     if (run === undefined) continue;
     const [first, , file, line] = run;
-    own.push(`${name ? `${name} ` : ''}${lines.files[file]}:${line + at - first}`);
+    own.push(`at ${name ? `${name} ` : ''}${lines.files[file]}:${line + at - first}`);
   }
-  return own.slice(0, MOST).join(', ');
+  return own.slice(0, MOST);
 }

@@ -12,20 +12,19 @@ _OTHERS = (os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os
 
 
 def located(error: BaseException) -> str:
-    """``KeyError: 'data', at helper guest.py:23, reconcile guest.py:41``, and what caused it."""
+    """``KeyError: 'data'``, a line for each frame, as ``at helper guest.py:23``, and what caused it, as ``after ValueError: …``."""
     told: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(told) < _MOST_CAUSES:
-        at = _frames(cause)
-        told.append(f"{type(cause).__name__}: {cause}" + (f", at {at}" if at else ""))
+        told.append("\n".join([f"{type(cause).__name__}: {cause}", *_frames(cause)]))
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return "; after ".join(told)
+    return "\nafter ".join(told)
 
 
-def _frames(error: BaseException) -> str:
+def _frames(error: BaseException) -> list[str]:
     """The frames in the author's files, the innermost first."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OTHERS)]
-    return ", ".join(f"{frame.name} {_file(frame.filename)}:{frame.lineno}" for frame in own[::-1][:_MOST_FRAMES])
+    return [f"at {frame.name} {_file(frame.filename)}:{frame.lineno}" for frame in own[::-1][:_MOST_FRAMES]]
 
 
 def _file(path: str) -> str:

@@ -1,4 +1,4 @@
-//! Makes a guest's text safe for logs, status pages and terminals. Entry point: [`clean`].
+//! Makes a guest's text safe for logs, status pages and terminals. Entry points: [`clean`] and [`clean_lines`].
 //!
 //! Every text that a guest or its component chooses is cleaned where it enters the host: log lines, failures, names of functions, and
 //! quotes of the compiler. So no such text forges a log line, drives a terminal, or hides the text beside it.
@@ -8,10 +8,20 @@ use std::fmt::Write as _;
 /// A text in one line of at most `limit` bytes, plus an ellipsis if it was cut. Line ends and tabs become blanks. Other control characters,
 /// separators of lines and paragraphs, and characters that change the direction of writing are escaped.
 pub(crate) fn clean(text: &str, limit: usize) -> String {
+    clean_lines(text, limit, 1)
+}
+
+/// The same in at most so many lines: line ends after them become blanks. Who shows the text has to set lines after the first apart.
+pub(crate) fn clean_lines(text: &str, limit: usize, lines: usize) -> String {
     let mut cleaned = String::with_capacity(text.len().min(limit));
+    let mut more_lines = lines.saturating_sub(1);
     for character in text.chars() {
         let before = cleaned.len();
         match character {
+            '\n' if more_lines > 0 => {
+                more_lines -= 1;
+                cleaned.push('\n');
+            }
             '\n' | '\t' => cleaned.push(' '),
             character if is_harmful(character) => {
                 let written = write!(cleaned, "{}", character.escape_unicode());
@@ -49,6 +59,15 @@ mod tests {
             "a\\u{2028}b\\u{202e}c\\u{9b}"
         );
         assert_eq!(clean("\r\u{2066}\u{200f}", 100), "\\u{d}\\u{2066}\\u{200f}");
+    }
+
+    #[test]
+    fn lines_are_kept_up_to_a_number() {
+        assert_eq!(
+            clean_lines("a\n\tb\u{1b}\r\nc\nd", 100, 3),
+            "a\n b\\u{1b}\\u{d}\nc d"
+        );
+        assert_eq!(clean_lines("a\nb", 100, 1), "a b");
     }
 
     #[test]

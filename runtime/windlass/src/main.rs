@@ -1,8 +1,8 @@
 //! Windlass: WebAssembly reconcilers across many Kubernetes clusters. Flags → command → exit code.
 
 mod allocator;
-mod logging;
 mod output;
+mod logging;
 mod watch;
 mod registry;
 mod config;

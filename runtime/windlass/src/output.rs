@@ -95,6 +95,17 @@ impl Cell {
         Self::toned(text, Tone::Plain)
     }
 
+    /// A plain text of several lines, for the last column. Lines after the first are set in.
+    pub(crate) fn lines(text: &str) -> Self {
+        let mut lines = text.lines();
+        let mut cell = Self::text(lines.next().unwrap_or_default());
+        for line in lines {
+            cell.text += "\n    ";
+            cell.text += &printable(line);
+        }
+        cell
+    }
+
     /// A number.
     pub(crate) fn number(number: impl fmt::Display) -> Self {
         Self {

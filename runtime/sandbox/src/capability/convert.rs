@@ -1,7 +1,7 @@
 //! Conversions between the types of the contract and those of the fleet. Entry points: the `From` implementations, and [`text`] for
 //! objects.
 
-use crate::clean::clean;
+use crate::clean::clean_lines;
 use crate::contract::windlass::runtime::{client as wit, types};
 use std::time::Duration;
 use windlass_fleet::api::{
@@ -71,11 +71,15 @@ impl From<types::Action> for Action {
     }
 }
 
+/// Most lines of a failure's message. The SDKs tell four causes of an exception, with eight frames each.
+const FAILURE_LINES: usize = 40;
+
 impl From<types::Failure> for Failure {
     fn from(failure: types::Failure) -> Self {
+        let cleaned = |text: String| clean_lines(&text, Self::MAX_MESSAGE, FAILURE_LINES);
         match failure {
-            types::Failure::Retry(message) => Self::retry(clean(&message, Self::MAX_MESSAGE)),
-            types::Failure::Terminal(message) => Self::terminal(clean(&message, Self::MAX_MESSAGE)),
+            types::Failure::Retry(message) => Self::retry(cleaned(message)),
+            types::Failure::Terminal(message) => Self::terminal(cleaned(message)),
         }
     }
 }

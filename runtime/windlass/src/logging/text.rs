@@ -1,5 +1,6 @@
 //! The fields of a log line for people. No value can look like another field. Entry point: [`Quoted`].
 
+use crate::output::printable;
 use std::fmt;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
@@ -8,7 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 
 /// Writes `name=value`, with the value in quotation marks if it would look like more than one word, and the message as it is.
 ///
-/// Values may come from a guest or an API server. A message that looks like fields is in quotation marks too.
+/// Values may come from a guest or an API server. A message that looks like fields is in quotation marks too. Of an error with several
+/// lines, as a traceback is, the first is the value. The others stand below the fields, set in, so that none looks like a log line.
 #[derive(Debug, Default)]
 pub(super) struct Quoted;
 
@@ -17,16 +19,20 @@ impl<'writer> FormatFields<'writer> for Quoted {
         let mut words = Words {
             writer,
             is_first: true,
+            below: String::new(),
             written: Ok(()),
         };
         fields.record(&mut words);
-        words.written
+        words.written?;
+        words.writer.write_str(&words.below)
     }
 }
 
 struct Words<'writer> {
     writer: Writer<'writer>,
     is_first: bool,
+    /// Lines for the end of an event. No span has an error.
+    below: String,
     written: fmt::Result,
 }
 
@@ -58,9 +64,20 @@ impl Words<'_> {
 impl Visit for Words<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         // The origin of lines of libraries that use the crate `log`.
-        if !field.name().starts_with("log.") && self.written.is_ok() {
-            self.written = self.write(field.name(), value);
+        if field.name().starts_with("log.") || self.written.is_err() {
+            return;
         }
+        let value = match value.split_once('\n') {
+            Some((first, others)) if field.name() == "error" => {
+                let others = others
+                    .lines()
+                    .map(|line| format!("\n    {}", printable(line)));
+                self.below.extend(others);
+                first
+            }
+            _ => value,
+        };
+        self.written = self.write(field.name(), value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -74,8 +91,8 @@ mod tests {
     use crate::logging::json::tests::Lines;
     use tracing_subscriber::layer::SubscriberExt;
 
-    #[test]
-    fn no_value_can_look_like_another_field() {
+    /// The lines that it logs.
+    fn logged(log: impl FnOnce()) -> Vec<String> {
         let lines = Lines::default();
         let writer = lines.clone();
         let format = tracing_subscriber::fmt::layer()
@@ -84,7 +101,14 @@ mod tests {
             .fmt_fields(Quoted)
             .with_writer(move || writer.clone());
         let subscriber = tracing_subscriber::registry().with(format);
-        tracing::subscriber::with_default(subscriber, || {
+        tracing::subscriber::with_default(subscriber, log);
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_value_can_look_like_another_field() {
+        let lines = logged(|| {
             let span = tracing::info_span!("reconcile", tenant = "bad", key = "a b=c");
             let error = "x tenant=good";
             span.in_scope(|| {
@@ -93,13 +117,26 @@ mod tests {
                 tracing::info!(target: "guest", "{}", "said \u{1b}[2J");
             });
         });
-        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         let span = "INFO reconcile{tenant=bad key=\"a b=c\"}: guest:";
         let expected = [
             format!(" {span} said error=\"x tenant=good\" count=3 plain=word"),
             format!(" {span} \"said tenant=good\""),
             format!(" {span} \"said \\u{{1b}}[2J\""),
         ];
-        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn lines_of_an_error_stand_below_and_look_like_no_log_line() {
+        let lines = logged(|| {
+            let error = "boom\nat main.go:3\nERROR \u{1b}[2J tenant=good\n";
+            tracing::info!(target: "guest", error, attempt = 3, other = "a\nb", "said");
+        });
+        let expected = [
+            " INFO guest: said error=boom attempt=3 other=\"a\\nb\"",
+            "    at main.go:3",
+            "    ERROR \u{fffd}[2J tenant=good",
+        ];
+        assert_eq!(lines, expected);
     }
 }

@@ -373,7 +373,7 @@ pub(crate) fn explanations(views: &[ExplanationView], wide: bool) -> Table {
             Cell::text(cause(&view.cause, &view.source)),
             Cell::text(last),
             Cell::text(&view.blame),
-            Cell::text(why),
+            Cell::lines(&why),
         ]);
     }
     table

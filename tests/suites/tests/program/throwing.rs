@@ -2,7 +2,7 @@
 
 use crate::languages::{VENV, has_tools};
 use crate::project::Project;
-use crate::running::{SOON, address_in, ask};
+use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -23,13 +23,13 @@ struct Throwing {
     before: &'static [(&'static str, &'static str)],
     /// Another file.
     helper: (&'static str, &'static str),
-    /// The message. `LINE` is the line of the call.
-    told: &'static str,
+    /// The lines of the message. `LINE` is the line of the call.
+    told: &'static [&'static str],
 }
 
 impl Throwing {
-    /// That `windlass test` tells it. Returns the project and the message, if the tools of the language are here.
-    async fn is_told(&self) -> Result<Option<(Project, String)>> {
+    /// That `windlass test` tells it. Returns the project and the lines of the message, if the tools of the language are here.
+    async fn is_told(&self) -> Result<Option<(Project, Vec<String>)>> {
         if !has_tools(self.tools, &format!("positions in {}", self.language)) {
             return Ok(None);
         }
@@ -39,14 +39,19 @@ impl Throwing {
             .await?
             .expect_code(0)?;
         let folder = project.path().join("odd");
-        let told = self.told.replace("LINE", &self.write(&folder)?.to_string());
+        let call = self.write(&folder)?.to_string();
+        let told: Vec<String> = self
+            .told
+            .iter()
+            .map(|line| line.replace("LINE", &call))
+            .collect();
         // One key fails again and again.
         let test = ["test", "--timeout", "5s", "--log", "error"];
         let tested = Program::run(&folder, test, BUILD).await?;
         let finished = tested.expect_code(1)?;
         ensure!(
-            finished.stdout.contains(&told),
-            "{told} in {}",
+            has_lines(&finished.stdout, &told),
+            "{told:?} in {}",
             finished.stdout
         );
         Ok(Some((project, told)))
@@ -68,6 +73,20 @@ impl Throwing {
     }
 }
 
+/// Whether a text has these lines one below the other: the first in a line, and the others as whole lines that are set in.
+fn has_lines(text: &str, told: &[String]) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let Some((first, others)) = told.split_first() else {
+        return false;
+    };
+    let is_here = |found: &[&str]| {
+        let mut below = found[1..].iter().zip(others);
+        found[0].contains(first)
+            && below.all(|(found, told)| found.starts_with(' ') && found.trim_start() == told)
+    };
+    lines.windows(told.len()).any(is_here)
+}
+
 #[tokio::test]
 async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
     let typescript = Throwing {
@@ -82,7 +101,11 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
             "src/checked.ts",
             "interface Unused { a: string }\nexport function checked(name: string): string {\n  if (name !== '') throw new Error(`boom of ${name}`);\n  return name;\n}\n",
         ),
-        told: "boom of crew, at checked src/checked.ts:3, reconcile src/reconciler.ts:LINE",
+        told: &[
+            "boom of crew",
+            "at checked src/checked.ts:3",
+            "at reconcile src/reconciler.ts:LINE",
+        ],
     };
     let Some((project, told)) = typescript.is_told().await? else {
         return Ok(());
@@ -94,18 +117,32 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
         "--admin",
         "127.0.0.1:0",
         "--log-format",
-        "json",
+        "text",
     ];
     let mut dev = Program::start(project.path(), args)?;
-    let address = address_in(&dev.line_with("admin endpoints", BUILD).await?)?;
-    dev.line_with(&told, SOON).await?;
-    let failing = ["get", "keys", "--state", "failing"];
-    eventually(SOON, &told, || async {
-        let keys = ask(&project, &address, &failing).await?;
-        Ok(Seen::of(keys.to_string(), |keys| keys.contains(&told)))
+    let serving = dev.line_with("admin endpoints", BUILD).await?;
+    let (_, address) = serving.split_once("address=").context("an address")?;
+    dev.line_with("error=\"boom of crew\"", SOON).await?;
+    for line in &told[1..] {
+        dev.line_with(&format!("    {line}"), SOON).await?;
+    }
+    let keys = |of: &'static str| {
+        Program::run(
+            project.path(),
+            ["get", "keys", of, "--admin", address],
+            SOON,
+        )
+    };
+    let in_one = told.join(" ");
+    eventually(SOON, &in_one, || async {
+        let failing = keys("--state=failing").await?.expect_code(0)?;
+        Ok(Seen::of(failing.stdout, |keys| keys.contains(&in_one)))
     })
-    .await
-    .map(drop)
+    .await?;
+    let explained = keys("cluster://alpha/default/crew").await?.expect_code(0)?;
+    let explained = explained.stdout;
+    ensure!(has_lines(&explained, &told), "{told:?} in {explained}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -122,7 +159,11 @@ async fn an_exception_in_javascript_tells_the_line_of_its_file() -> Result<()> {
             "src/checked.js",
             "export function checked(name) {\n  throw new TypeError(`boom of ${name}`);\n}\n",
         ),
-        told: "boom of crew, at checked src/checked.js:2, reconcile src/reconciler.js:LINE",
+        told: &[
+            "TypeError: boom of crew",
+            "at checked src/checked.js:2",
+            "at reconcile src/reconciler.js:LINE",
+        ],
     };
     javascript.is_told().await.map(drop)
 }
@@ -144,7 +185,7 @@ async fn a_panic_in_rust_tells_its_functions() -> Result<()> {
             "src/checked.rs",
             "#[inline(never)]\npub fn checked(name: &str) {\n    assert!(name.is_empty(), \"boom of {name}\");\n}\n",
         ),
-        told: "in odd::checked::checked < ",
+        told: &["in odd::checked::checked < "],
     };
     rust.is_told().await.map(drop)
 }
@@ -163,7 +204,13 @@ async fn an_exception_in_python_tells_the_line_of_its_file() -> Result<()> {
             "helpers.py",
             "def checked(of):\n    try:\n        return of['nothing']\n    except KeyError as error:\n        raise ValueError('boom') from error\n",
         ),
-        told: "ValueError: boom, at checked helpers.py:5, reconcile guest.py:LINE; after KeyError: 'nothing', at checked helpers.py:3",
+        told: &[
+            "ValueError: boom",
+            "at checked helpers.py:5",
+            "at reconcile guest.py:LINE",
+            "after KeyError: 'nothing'",
+            "at checked helpers.py:3",
+        ],
     };
     python.is_told().await.map(drop)
 }
@@ -179,7 +226,11 @@ async fn a_panic_in_go_tells_the_line_of_its_file() -> Result<()> {
             "checked.go",
             "package main\n\nimport \"windlass.dev/windlass\"\n\nfunc checked(of windlass.Object) {\n\tvar none map[string]int\n\tnone[of.Key().Name] = 1\n}\n",
         ),
-        told: "panic: assignment to entry in nil map, at checked checked.go:7, greeter.Reconcile main.go:LINE",
+        told: &[
+            "panic: assignment to entry in nil map",
+            "at checked checked.go:7",
+            "at greeter.Reconcile main.go:LINE",
+        ],
     };
     go.is_told().await.map(drop)
 }
@@ -201,7 +252,7 @@ async fn a_trap_in_c_tells_the_functions_of_its_files() -> Result<()> {
             "checked.c",
             "#include <windlass.h>\n\nvoid checked(const json *of) {\n    if (of != NULL) {\n        __builtin_trap();\n    }\n}\n",
         ),
-        told: "in checked < reconcile",
+        told: &["in checked < reconcile"],
     };
     c.is_told().await.map(drop)
 }

@@ -251,7 +251,7 @@ fn explanations_tell_why_and_how_the_last_run_ended() {
         state: "terminal".to_owned(),
         why: "it waits for an event".to_owned(),
         attempts: 1,
-        last_error: "it said no".to_owned(),
+        last_error: "it said no\nat guest.py:4".to_owned(),
         blame: "guest".to_owned(),
         cause: "operator".to_owned(),
         last_result: "error".to_owned(),
@@ -263,6 +263,7 @@ fn explanations_tell_why_and_how_the_last_run_ended() {
         [
             "RECONCILER STATE FAILURES CAUSE LAST RUN BLAME WHY",
             "team-a/hello terminal 1 operator error 8s ago guest it waits for an event: it said no",
+            "at guest.py:4",
         ]
     );
 }
