@@ -48,7 +48,9 @@ pub(crate) async fn as_the_native_one(component: &Component) -> Result<()> {
     let refused = refused.err().context("a config that is to be refused")?;
     // An exception of JavaScript says where it was, too.
     let refused = refused.to_string();
-    let (why, _) = refused.split_once(", at ").unwrap_or((&refused, ""));
+    let (why, _) = refused
+        .split_once(" at describe ")
+        .unwrap_or((&refused, ""));
     assert_eq!(
         why, "the guest refuses to start: told to \"refuse\"",
         "{language}"
