@@ -68,7 +68,7 @@ impl Failure {
             disposition: Disposition::Retry,
             blame: Blame::Guest,
             reason: "error",
-            message: bound(message.into()),
+            message: shortened(message.into(), Self::MAX_MESSAGE),
         }
     }
 
@@ -94,15 +94,13 @@ impl Failure {
     }
 }
 
-/// Cuts a message to its limit at a character boundary.
-fn bound(mut message: String) -> String {
-    if message.len() > Failure::MAX_MESSAGE {
-        let cut = (0..=Failure::MAX_MESSAGE - 3)
-            .rev()
-            .find(|i| message.is_char_boundary(*i))
-            .unwrap_or(0);
-        message.truncate(cut);
-        message.push('…');
+/// Cuts a message for people to at most `limit` bytes, between characters. What is cut ends with an ellipsis.
+#[must_use]
+pub fn shortened(mut message: String, limit: usize) -> String {
+    const MARK: char = '…';
+    if message.len() > limit {
+        message.truncate(message.floor_char_boundary(limit.saturating_sub(MARK.len_utf8())));
+        message.push(MARK);
     }
     message
 }

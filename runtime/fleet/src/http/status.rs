@@ -2,6 +2,7 @@
 
 use super::transport::{Answer, TransportError};
 use crate::api::{ApiCode, ApiError};
+use crate::outcome::shortened;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]
     let message = if status.message.is_empty() {
         format!("the server answered {http_status}")
     } else {
-        cut(status.message)
+        shortened(status.message, MAX_MESSAGE)
     };
     let details = status
         .details
@@ -64,7 +65,7 @@ pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]
     ApiError {
         code,
         http_status,
-        reason: cut(status.reason),
+        reason: shortened(status.reason, MAX_MESSAGE),
         message,
         details,
         retry_after: retry_after.or(in_body),
@@ -115,17 +116,6 @@ impl From<TransportError> for ApiError {
         };
         Self::host(code, error.to_string())
     }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE)
-            .rev()
-            .find(|i| text.is_char_boundary(*i))
-            .unwrap_or(0);
-        text.truncate(end);
-    }
-    text
 }
 
 #[cfg(test)]

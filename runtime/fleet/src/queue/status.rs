@@ -6,8 +6,9 @@ use super::options::{Cause, ClusterMode, Origin};
 use super::slab::{Id, KeyId};
 use super::{ControllerId, Queue};
 use crate::name::ClusterName;
-use crate::outcome::{Blame, Disposition, Failure};
+use crate::outcome::{Blame, Disposition, Failure, shortened};
 use crate::request::Request;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,10 +35,12 @@ impl LastFailure {
 
     /// Keeps a failure. If the message equals `shared`, that one is used.
     pub(super) fn of(failure: &Failure, shared: Option<Arc<str>>) -> Self {
-        let end = failure.message.floor_char_boundary(Self::MAX_MESSAGE);
-        let message = &failure.message[..end];
+        let message = match failure.message.len() > Self::MAX_MESSAGE {
+            true => Cow::Owned(shortened(failure.message.clone(), Self::MAX_MESSAGE)),
+            false => Cow::Borrowed(&*failure.message),
+        };
         let message = shared
-            .filter(|shared| &**shared == message)
+            .filter(|shared| **shared == *message)
             .unwrap_or_else(|| message.into());
         Self {
             disposition: failure.disposition,

@@ -585,6 +585,8 @@ fn what_is_kept_of_failures_is_bounded() {
         kept.iter()
             .all(|failure| failure.message.len() <= LastFailure::MAX_MESSAGE)
     );
+    let cut = kept.iter().find(|failure| &*failure.message != "same");
+    assert!(cut.is_some_and(|failure| failure.message.ends_with("é…")));
     let counts = bench.queue.counts(bench.controller);
     assert_eq!((counts.backoff, counts.terminal), (5, 3));
     assert_eq!(

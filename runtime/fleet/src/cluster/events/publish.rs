@@ -73,11 +73,7 @@ pub(super) fn name_of(object: &str, salt: u64) -> String {
 }
 
 pub(super) fn cut(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len()))
-        .rev()
-        .find(|i| text.is_char_boundary(*i))
-        .unwrap_or(0);
-    &text[..end]
+    &text[..text.floor_char_boundary(limit)]
 }
 
 pub(super) fn now_rfc3339() -> String {

@@ -9,6 +9,7 @@ use crate::config::objects::Verdict;
 use crate::status::reconcilers::ReconcilerStatus;
 use std::collections::BTreeMap;
 use windlass_fleet::manager::{ControllerStatus, ProviderStatus as Found};
+use windlass_fleet::outcome::shortened;
 
 /// Most problems of a Provider, and most bytes of a message.
 const MOST_PROBLEMS: usize = 20;
@@ -67,7 +68,7 @@ fn condition(sources: &Sources, verdict: &Verdict, kind: &str, holds: Holds) -> 
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message: cut(message),
+        message: shortened(message, LONGEST),
         last_transition_time: sources.now.clone(),
         observed_generation: verdict.object.generation,
     }
@@ -84,7 +85,7 @@ pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
     let count = |of: fn(&ControllerStatus) -> usize| number(controller.map_or(0, of));
     let failure = controller.and_then(|controller| {
         Some(LastFailure {
-            message: cut(controller.last_error.clone()?),
+            message: shortened(controller.last_error.clone()?, LONGEST),
             blame: controller.last_blame.unwrap_or_default().to_owned(),
         })
     });
@@ -189,8 +190,8 @@ pub(super) fn provider(sources: &Sources, verdict: &Verdict) -> ProviderStatus {
     };
     let problems = found.into_iter().flat_map(|found| &found.problems);
     let problems = problems.take(MOST_PROBLEMS).map(|problem| ProviderProblem {
-        subject: cut(problem.subject.clone()),
-        message: cut(problem.message.clone()),
+        subject: shortened(problem.subject.clone(), LONGEST),
+        message: shortened(problem.message.clone(), LONGEST),
     });
     let count = |of: fn(&Found) -> usize| number(found.map_or(0, of));
     ProviderStatus {
@@ -208,13 +209,4 @@ pub(super) fn provider(sources: &Sources, verdict: &Verdict) -> ProviderStatus {
 
 fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// The beginning of a message that is too long for a status.
-fn cut(mut message: String) -> String {
-    if message.len() > LONGEST {
-        message.truncate(message.floor_char_boundary(LONGEST - 4));
-        message.push_str(" ...");
-    }
-    message
 }
