@@ -36,7 +36,10 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
     let mut written = Vec::new();
     for types in all {
         let folder = match language {
-            Language::Rust if args.into.join("src").is_dir() => args.into.join("src"),
+            // Where the projects of `windlass new` have their modules.
+            Language::Rust | Language::Typescript if args.into.join("src").is_dir() => {
+                args.into.join("src")
+            }
             _ => args.into.clone(),
         };
         let path = folder.join(&types.file);

@@ -25,8 +25,6 @@ struct Guest {
     source: &'static str,
     /// The unit tests of the project, which are about the guest that was there before.
     unit_tests: &'static str,
-    /// The folder for types.
-    types: &'static str,
     /// The file that the types are in.
     written: &'static str,
 }
@@ -37,7 +35,6 @@ async fn a_guest_in_rust_is_made_typed_edited_tested_run_and_saved() -> Result<(
         language: languages::RUST,
         source: include_str!("path/guest.rs"),
         unit_tests: "src/tests.rs",
-        types: ".",
         written: "src/shelf.rs",
     })
     .await
@@ -49,7 +46,6 @@ async fn a_guest_in_typescript_is_made_typed_edited_tested_run_and_saved() -> Re
         language: languages::TYPESCRIPT,
         source: include_str!("path/guest.ts"),
         unit_tests: "src/reconciler.test.ts",
-        types: "src",
         written: "src/shelf.ts",
     })
     .await
@@ -61,7 +57,6 @@ async fn a_guest_in_javascript_is_made_typed_edited_tested_run_and_saved() -> Re
         language: languages::JAVASCRIPT,
         source: include_str!("path/guest.js"),
         unit_tests: "src/reconciler.test.js",
-        types: "src",
         written: "src/shelf.ts",
     })
     .await
@@ -73,7 +68,6 @@ async fn a_guest_in_python_is_made_typed_edited_tested_run_and_saved() -> Result
         language: languages::PYTHON,
         source: include_str!("path/guest.py"),
         unit_tests: "test_guest.py",
-        types: ".",
         written: "shelf.py",
     })
     .await
@@ -85,7 +79,6 @@ async fn a_guest_in_go_is_made_typed_edited_tested_run_and_saved() -> Result<()>
         language: languages::GO,
         source: include_str!("path/main.go"),
         unit_tests: "main_test.go",
-        types: ".",
         written: "shelf.go",
     })
     .await
@@ -97,7 +90,6 @@ async fn a_guest_in_c_is_made_typed_edited_tested_run_and_saved() -> Result<()> 
         language: languages::C,
         source: include_str!("path/guest.c"),
         unit_tests: "guest_test.c",
-        types: ".",
         written: "shelf_types.h",
     })
     .await
@@ -115,7 +107,7 @@ async fn walk(guest: &Guest) -> Result<()> {
     let folder = outside.path().join("shelves");
     put_the_kind_in_place_of_greetings(&folder, guest)?;
 
-    let types = ["types", "seed/shelves.yaml", "--into", guest.types];
+    let types = ["types", "seed/shelves.yaml"];
     windlass(&folder, types).await?.expect_code(0)?;
     ensure!(folder.join(guest.written).is_file(), "{}", guest.written);
     let source = folder.join(guest.language.source);

@@ -89,7 +89,7 @@ async fn a_type_error_in_typescript_fails_the_build_with_its_line() -> Result<()
     let folder = project.path().join("odd");
     write(&folder, "typescript").await?;
     let used =
-        "import { Odd } from '../odd';\nexport const host = (odd: Odd): string => odd.spec.host;\n";
+        "import { Odd } from './odd';\nexport const host = (odd: Odd): string => odd.spec.host;\n";
     let reconciler = fs::read_to_string(folder.join("src/reconciler.ts"))?;
     let file = folder.join("src/use.ts");
     fs::write(&file, used)?;

@@ -41,7 +41,7 @@ pub(crate) fn odd() -> Json {
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": text}},
         "any": {"x-kubernetes-preserve-unknown-fields": true},
         "empty": {"type": "object", "properties": {}},
-        "on": {"type": "boolean"},
+        "on": {"type": "boolean"}, "none": {"type": "string", "nullable": true},
     }});
     let status =
         json!({"type": "object", "nullable": true, "properties": {"ready": {"type": "boolean"}}});
@@ -67,7 +67,7 @@ pub(crate) fn object() -> Json {
             "limit": "50%", "ports": [{"port": 80, "target": "web", "later": true}, {"port": 81, "target": 8081}],
             "matrix": [[0.5], [2.25, 3.5]], "labels": {"c": "d"}, "byName": {"one": {"port": 1}}, "solver": {"dns": {"zone": "z"}},
             "free": {"x": [1, {"y": null}]}, "open": {"known": "k", "other": 9_223_372_036_854_775_807_i64}, "any": [1, "2"],
-            "empty": {}, "on": false, "new": {"deep": [1]},
+            "empty": {}, "on": false, "none": null, "new": {"deep": [1]},
         },
         "status": {"ready": true, "new": 1},
         "later": {"x": 1},
@@ -107,6 +107,7 @@ pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
 /// The written types have the descriptions of the schema.
 fn describes(folder: &Path, language: &str) -> Result<()> {
     let file = match language {
+        "typescript" if folder.join("src").is_dir() => "src/odd.ts",
         "typescript" => "odd.ts",
         "python" => "odd.py",
         "go" => "odd.go",

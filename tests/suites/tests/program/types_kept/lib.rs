@@ -29,6 +29,10 @@ mod tests {
         alpha.client().update(&object).unwrap();
         let mut after = alpha.objects().remove(0).0;
         let mut expected = read(".changed");
+        // A field that the type knows is absent where it was null.
+        if let Some(spec) = expected.pointer_mut("/spec").and_then(Value::as_object_mut) {
+            spec.retain(|name, value| name != "none" || !value.is_null());
+        }
         for object in [&mut after, &mut expected] {
             for of_servers in ["resourceVersion", "generation", "creationTimestamp", "managedFields"] {
                 object["metadata"].as_object_mut().unwrap().remove(of_servers);
