@@ -11,6 +11,7 @@ use crate::options::CacheOptions;
 use entry::Name;
 use key::Key;
 use parking_lot::Mutex;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -132,27 +133,38 @@ impl Cache {
     }
 
     /// Of each entry of any fingerprint: when it was used last, its size and its path. Removes drafts of writers that died.
+    ///
+    /// The root may have other files: it is whatever folder a user names, and by default it has logins and tools too.
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let mut found = Vec::new();
         let folders = fs::read_dir(&self.root).into_iter().flatten().flatten();
-        let files = folders.filter_map(|folder| fs::read_dir(folder.path()).ok());
+        let own = folders.filter(|folder| {
+            let is_folder = folder.file_type().is_ok_and(|of| of.is_dir());
+            is_folder && folder.file_name().to_str().is_some_and(is_fingerprint)
+        });
+        let files = own.filter_map(|folder| fs::read_dir(folder.path()).ok());
         for file in files.flatten().flatten() {
             let Ok(metadata) = file.metadata() else {
                 continue;
             };
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let path = file.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "cwasm")
-            {
-                found.push((used, metadata.len(), path));
-            } else if used.elapsed().is_ok_and(|age| age > LEFTOVER) {
-                let _ = fs::remove_file(path);
+            match path.extension().and_then(OsStr::to_str) {
+                Some("cwasm") => found.push((used, metadata.len(), path)),
+                Some("tmp") if used.elapsed().is_ok_and(|age| age > LEFTOVER) => {
+                    let _ = fs::remove_file(path); // another process may have been faster
+                }
+                _ => {}
             }
         }
         found
     }
+}
+
+/// Whether a folder has the name that a fingerprint gives it: 16 bytes in hexadecimal digits.
+fn is_fingerprint(name: &str) -> bool {
+    let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    name.len() == 32 && name.bytes().all(is_digit)
 }
 
 /// Makes a folder for this user alone, or checks that it is one.

@@ -3,12 +3,14 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
+const ENGINE: &str = "0123456789abcdef0123456789abcdef";
+
 fn cache(folder: &Path, bytes: u64) -> Cache {
     let options = CacheOptions {
         folder: folder.join("cache"),
         bytes,
     };
-    Cache::open(&options, "engine").unwrap()
+    Cache::open(&options, ENGINE).unwrap()
 }
 
 fn digest(of: &str) -> Digest {
@@ -68,7 +70,7 @@ fn an_entry_with_another_key_or_for_another_engine_is_ignored() {
     let first = cache(folder.path(), 1 << 20);
     first.put(&digest("a"), b"code");
     let options = CacheOptions::new(folder.path().join("cache"));
-    let other = Cache::open(&options, "other").unwrap();
+    let other = Cache::open(&options, &ENGINE.replace('0', "f")).unwrap();
     fs::copy(first.path(&digest("a")), other.path(&digest("a"))).unwrap();
     assert_eq!(other.get(&digest("a")), None, "of another engine");
 
@@ -88,14 +90,14 @@ fn a_folder_or_key_that_is_open_to_others_is_refused() {
         (cache.root.join("key"), 0o640, 0o600),
     ] {
         fs::set_permissions(&path, fs::Permissions::from_mode(open)).unwrap();
-        let refused = Cache::open(&options, "engine").unwrap_err().to_string();
+        let refused = Cache::open(&options, ENGINE).unwrap_err().to_string();
         assert!(refused.contains("is open to others"), "{refused}");
         fs::set_permissions(&path, fs::Permissions::from_mode(closed)).unwrap();
     }
-    assert!(Cache::open(&options, "engine").is_ok());
+    assert!(Cache::open(&options, ENGINE).is_ok());
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&cache.root, &link).unwrap();
-    let refused = Cache::open(&CacheOptions::new(&link), "engine").unwrap_err();
+    let refused = Cache::open(&CacheOptions::new(&link), ENGINE).unwrap_err();
     assert!(refused.to_string().contains("is not a folder"), "{refused}");
 }
 
@@ -143,6 +145,27 @@ fn drafts_of_writers_that_died_are_removed() {
     file.set_modified(SystemTime::now() - 2 * LEFTOVER).unwrap();
     cache.put(&digest("a"), b"code");
     assert!(!leftover.exists() && fresh.exists());
+}
+
+#[test]
+fn files_that_are_not_of_the_cache_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 132);
+    let others =
+        ["admin/8080.token", "tools/x.tmp", "work/guest.cwasm"].map(|file| cache.root.join(file));
+    let beside = cache.folder.join("notes.txt");
+    for file in others.iter().chain([&beside]) {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, [0; 100]).unwrap();
+        let file = fs::File::options().write(true).open(file).unwrap();
+        file.set_modified(SystemTime::now() - 2 * LEFTOVER).unwrap();
+    }
+    cache.put(&digest("a"), &[0; 100]);
+    cache.put(&digest("b"), &[0; 100]);
+    assert_eq!(cache.get(&digest("a")), None, "the cache is full");
+    for file in others.iter().chain([&beside]) {
+        assert!(file.exists(), "{}", file.display());
+    }
 }
 
 #[test]
