@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Engaged {
     handle: ManagerHandle,
     origins: Origins,
+    /// How many Providers the manager runs. It names each only once it has begun.
+    running: usize,
     /// Providers that cannot be started.
     unusable: Vec<ProviderProblem>,
     _stop: DropGuard,
@@ -48,10 +50,13 @@ impl Engaged {
         if let Some(local) = local {
             builder = builder.local(local);
         }
-        let (origins, mut unusable) = (Origins::default(), Vec::new());
+        let (origins, mut running, mut unusable) = (Origins::default(), 0, Vec::new());
         for (document, spec) in configuration.providers() {
             match clusters::provider(document, spec) {
-                Ok(provider) => builder = builder.provider(Recorded::wrap(provider, &origins)),
+                Ok(provider) => {
+                    running += 1;
+                    builder = builder.provider(Recorded::wrap(provider, &origins));
+                }
                 Err(problem) => unusable.push(ProviderProblem {
                     provider: document.identity.name.clone(),
                     subject: document.identity.name.clone(),
@@ -65,6 +70,7 @@ impl Engaged {
         Ok(Self {
             handle,
             origins,
+            running,
             unusable,
             _stop: stop.drop_guard(),
         })
@@ -85,7 +91,7 @@ impl Engaged {
         let mut listing = Listing::default();
         loop {
             // Before the clusters are read: a provider engages them before it says that it has listed them.
-            let unlisted = listing.unlisted(&self.handle, Instant::now());
+            let unlisted = listing.unlisted(&self.handle, self.running, Instant::now());
             for cluster in self.handle.fleet().clusters() {
                 if begun.insert(cluster.name().clone()) {
                     checks.spawn(self.begin(cluster, plan, limit, &permits));
@@ -187,10 +193,11 @@ struct Listing {
 }
 
 impl Listing {
-    /// How many Providers may still list their clusters.
-    fn unlisted(&mut self, handle: &ManagerHandle, now: Instant) -> usize {
-        let providers = handle.providers().into_iter();
-        let waited_for = providers.filter(|provider| {
+    /// How many of the running Providers may still list their clusters.
+    fn unlisted(&mut self, handle: &ManagerHandle, running: usize, now: Instant) -> usize {
+        let begun = handle.providers();
+        let not_begun = running.saturating_sub(begun.len());
+        let waited_for = begun.into_iter().filter(|provider| {
             if provider.last_listed.is_some() {
                 return false;
             }
@@ -200,6 +207,6 @@ impl Listing {
             let since = *self.troubled.entry(provider.name.clone()).or_insert(now);
             now < since + PATIENCE
         });
-        waited_for.count()
+        not_begun + waited_for.count()
     }
 }
