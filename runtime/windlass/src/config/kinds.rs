@@ -29,8 +29,8 @@ pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
     AccessProviderSpec, ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec,
-    KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec,
-    SingleSpec, Source,
+    KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProfileArgsPolicy,
+    ProfileEnvPolicy, ProviderSpec, ReadySpec, SingleSpec, Source,
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::{ConfigSource, ReconcilerSpec};

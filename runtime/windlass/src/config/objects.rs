@@ -12,7 +12,9 @@ mod reconciler;
 mod tests;
 
 use crate::config::document::Problem;
-use crate::config::kinds::{Identity, Kind};
+use crate::config::kinds::{
+    AccessProviderSpec, Identity, Kind, ProfileArgsPolicy, ProfileEnvPolicy,
+};
 use crate::config::load::{Configuration, Document, Merged, Outcome, Spec, merge, read_object};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -282,7 +284,8 @@ fn in_a_file(identity: &Identity) -> Refused {
     Refused::new("DefinedInFile", message)
 }
 
-/// A Provider with the programs of its access providers, which the Manager's file has.
+/// A Provider with its access providers as the Manager's file has them. An object only names them: which words of a ClusterProfile
+/// reach a program is for whoever installs the program to say.
 fn with_plugins(mut document: Document, files: &Configuration) -> Result<Document, Refused> {
     let Spec::Provider(spec) = &mut document.spec else {
         return Ok(document);
@@ -292,18 +295,33 @@ fn with_plugins(mut document: Document, files: &Configuration) -> Result<Documen
         let installed = files.manager().and_then(|(manager, spec)| {
             let mut installed = spec.access_providers.iter();
             let found = installed.find(|installed| installed.name == provider.name)?;
-            let mut exec = found.exec_config.clone()?;
+            let mut found = found.clone();
+            let exec = found.exec_config.as_mut()?;
             exec.resolve(|path| manager.resolve(path));
-            Some(exec)
+            Some(found)
         });
-        if installed.is_none() {
+        let Some(installed) = installed else {
             let message = format!(
                 "the Manager's file has no access provider {:?}: name one of spec.accessProviders there",
                 provider.name
             );
             return Err(Refused::new("UnknownAccessProvider", message));
+        };
+        if asks_for_more(provider, &installed) {
+            let message = format!(
+                "the policies of access provider {:?} are for the Manager's file to say: remove profileSourcedCLIArgsPolicy and profileSourcedEnvVarsPolicy here",
+                provider.name
+            );
+            return Err(Refused::new("Invalid", message));
         }
-        provider.exec_config = installed;
+        *provider = installed;
     }
     Ok(document)
+}
+
+/// Whether an object has a policy that is neither the default nor that of the Manager's file.
+fn asks_for_more(asked: &AccessProviderSpec, installed: &AccessProviderSpec) -> bool {
+    let arguments = [ProfileArgsPolicy::default(), installed.arguments];
+    let variables = [ProfileEnvPolicy::default(), installed.variables];
+    !arguments.contains(&asked.arguments) || !variables.contains(&asked.variables)
 }

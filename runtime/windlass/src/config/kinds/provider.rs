@@ -15,7 +15,9 @@ pub(crate) use kcp::KcpSpec;
 pub(crate) use kind::KindSpec;
 pub(crate) use namespaces::NamespacesSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
-pub(crate) use profiles::{AccessProviderSpec, ClusterProfilesSpec};
+pub(crate) use profiles::{
+    AccessProviderSpec, ClusterProfilesSpec, ProfileArgsPolicy, ProfileEnvPolicy,
+};
 pub(crate) use trust::Exec;
 
 use crate::config::kinds::{Origin, Refusal};

@@ -11,7 +11,7 @@ kind: Manager
 metadata: {name: manager}
 spec:
   guests: {hello: {path: ./hello.wasm}}
-  accessProviders: [{name: cloud, execConfig: {command: ./bin/token}}]
+  accessProviders: [{name: cloud, execConfig: {command: ./bin/token}, profileSourcedEnvVarsPolicy: Replace}]
 ";
 
 struct World {
@@ -226,7 +226,11 @@ fn a_provider_uses_the_access_providers_of_the_managers_file_by_name() {
     let named = |name: &str| json!({"clusterProfiles": {"accessProviders": [{"name": name}]}});
     world.put(Kind::Provider, "p", named("cloud"));
     world.put(Kind::Provider, "q", named("other"));
-    assert_eq!(world.join(), reasons(&[("q", "UnknownAccessProvider")]));
+    let mut more = named("cloud");
+    more["clusterProfiles"]["accessProviders"][0]["profileSourcedCLIArgsPolicy"] = "Append".into();
+    world.put(Kind::Provider, "r", more);
+    let expected = reasons(&[("q", "UnknownAccessProvider"), ("r", "Invalid")]);
+    assert_eq!(world.join(), expected);
     let (_, spec) = world.last.provider("p").unwrap();
     let profiles = spec.cluster_profiles.as_ref().unwrap();
     let exec = profiles.access_providers.as_ref().unwrap()[0]
@@ -234,6 +238,8 @@ fn a_provider_uses_the_access_providers_of_the_managers_file_by_name() {
         .as_ref();
     let expected = world.folder.path().join("bin/token");
     assert_eq!(exec.unwrap().command, expected.to_string_lossy());
+    let variables = profiles.access_providers.as_ref().unwrap()[0].variables;
+    assert_eq!(variables, ProfileEnvPolicy::Replace, "as the file says");
 }
 
 #[test]
