@@ -171,7 +171,7 @@ async fn definitions_follow_types_in_rust() -> Result<()> {
     let dependencies = dependencies.split("```").next().unwrap_or_default();
     let manifest = format!(
         "[package]\nname = \"crds-of-types\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[lib]\ncrate-type = [\"cdylib\"]\n\
-         {dependencies}serde = {{ version = \"1\", features = [\"derive\"] }}\nwindlass-sdk = {{ path = {:?} }}\n",
+         [dependencies]\nserde_json = \"1\"\n{dependencies}serde = {{ version = \"1\", features = [\"derive\"] }}\nwindlass-sdk = {{ path = {:?} }}\n",
         repository().join("guest-sdk/rust")
     );
     project.write("Cargo.toml", manifest)?;
