@@ -285,7 +285,7 @@ fn in_a_file(identity: &Identity) -> Refused {
 }
 
 /// A Provider with its access providers as the Manager's file has them. An object only names them: which words of a ClusterProfile
-/// reach a program is for whoever installs the program to say.
+/// reach a program is for the operator to say, who installs it.
 fn with_plugins(mut document: Document, files: &Configuration) -> Result<Document, Refused> {
     let Spec::Provider(spec) = &mut document.spec else {
         return Ok(document);
