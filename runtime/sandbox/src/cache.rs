@@ -162,7 +162,7 @@ impl Cache {
 }
 
 /// Whether a folder has the name that a fingerprint gives it: 16 bytes in hexadecimal digits.
-fn is_fingerprint(name: &str) -> bool {
+pub(crate) fn is_fingerprint(name: &str) -> bool {
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     name.len() == 32 && name.bytes().all(is_digit)
 }

@@ -170,6 +170,8 @@ mod tests {
         });
         let fingerprints = [pooled.unwrap().0, compiling(None).unwrap()].map(|of| fingerprint(&of));
         assert_eq!(fingerprints[0], fingerprints[1]);
+        // The cache removes old entries only from folders of such a name.
+        assert!(crate::cache::is_fingerprint(&fingerprints[0]));
         let mut other = base().unwrap();
         other.consume_fuel(true);
         assert_ne!(fingerprint(&Engine::new(&other).unwrap()), fingerprints[0]);

@@ -122,6 +122,7 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
     let mut dev = Program::start(project.path(), args)?;
     let serving = dev.line_with("admin endpoints", BUILD).await?;
     let (_, address) = serving.split_once("address=").context("an address")?;
+    let address = address.split(' ').next().context("an address")?;
     dev.line_with("error=\"boom of crew\"", SOON).await?;
     for line in &told[1..] {
         dev.line_with(&format!("    {line}"), SOON).await?;
