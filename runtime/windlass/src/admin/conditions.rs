@@ -4,6 +4,7 @@
 
 use super::election;
 use crate::app::App;
+use crate::config::kinds::Origin;
 use crate::output::count;
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeSet;
@@ -196,7 +197,8 @@ fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
     }
 }
 
-/// Whether a reconciler serves, and the guests of the start are loaded: guests that are loaded later do not make the process unready.
+/// Whether a reconciler serves if files have any, and the guests of the start are loaded: guests that are loaded later do not make the
+/// process unready. Nor does an object of the local cluster: a team's mistake must not take a pod of the operator out of service.
 fn reconcilers(app: &App) -> Condition {
     let entries = app.statuses.all();
     let serving = entries
@@ -214,6 +216,10 @@ fn reconcilers(app: &App) -> Condition {
     if loading == 0 || app.started.elapsed() >= START {
         app.loaded.store(true, Ordering::Release);
     }
+    let configuration = app.configuration.load();
+    let in_files = configuration
+        .reconcilers()
+        .any(|(document, _)| document.origin == Origin::File);
     let mut detail = format!(
         "{serving} of {} serve, {stale} are not as their document asks",
         entries.len()
@@ -223,7 +229,7 @@ fn reconcilers(app: &App) -> Condition {
     }
     Condition {
         name: "reconcilers",
-        holds: serving > 0 && app.loaded.load(Ordering::Acquire),
+        holds: (serving > 0 || !in_files) && app.loaded.load(Ordering::Acquire),
         detail,
     }
 }

@@ -4,7 +4,7 @@ use crate::examples::kubectl;
 use crate::hub::{Hub, SOON, hello, object, tenant};
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
-use crate::running::address_in;
+use crate::running::{Http, address_in};
 use anyhow::{Context, Result};
 use kube_client::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -78,13 +78,30 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
     alpha.ask("first", "world").await?;
     hub.write_files("")?;
     let mut program = hub.run()?;
-    // Without the kinds it says what to do, and goes on.
+    let address = address_in(&program.line_with("admin endpoints", SOON).await?)?;
+    let http = Http { address };
+    let ready = async || {
+        eventually(SOON, "readiness", || async {
+            let answer = http.get("/readyz").await?;
+            Ok(Seen::of(answer, |(status, _)| *status == 200))
+        })
+        .await
+    };
+    // Without the kinds it says what to do, and goes on. Nor does it need a Reconciler to be ready.
     program
         .line_with("windlass crds | kubectl apply -f -", SOON)
         .await?;
+    ready().await?;
     hub.install().await?;
     let team = tenant("a", "team-a", json!({"names": ["alpha*"]}));
     hub.create(team.clone()).await?;
+    // A team's mistake does not take the process out of service.
+    let mut broken = hello("team-a/broken");
+    broken["spec"]["config"] = json!({"greeting": ["x"]});
+    hub.create(broken.clone()).await?;
+    hub.expect(&broken, "Loaded False Refused").await?;
+    ready().await?;
+    hub.delete(&broken).await?;
     let x = hello("team-a/x");
     hub.create(x.clone()).await?;
     let status = hub.expect(&x, "Ready True Reconciling").await?;
