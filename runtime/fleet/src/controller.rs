@@ -52,6 +52,8 @@ where
 pub struct ControllerOptions {
     /// Keys that run at once, in all clusters together. Default: the manager's setting for the primary kind, else the tenant's limit.
     pub concurrency: Option<usize>,
+    /// The most of that, wherever it comes from. Default: no bound.
+    pub most_concurrency: Option<usize>,
     /// Keys that run at once in one cluster. Default: [`ControllerOptions::PER_CLUSTER`].
     pub concurrency_per_cluster: usize,
     /// Longest run of one key. Default: 60 s.
@@ -67,6 +69,7 @@ impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             concurrency: None,
+            most_concurrency: None,
             concurrency_per_cluster: Self::PER_CLUSTER,
             timeout: Duration::from_secs(60),
             backoff: QueueOptions::default().backoff,

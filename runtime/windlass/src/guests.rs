@@ -35,6 +35,8 @@ pub(crate) struct Shape {
     pub(crate) selection: ClusterSelection,
     /// Calls at once; none: the manager's default.
     pub(crate) concurrency: Option<usize>,
+    /// The most calls at once, also of the manager's default; none: no bound.
+    pub(crate) most_concurrency: Option<usize>,
     /// Calls at once in one cluster.
     pub(crate) per_cluster: usize,
     /// How often all keys are reconciled without a change.
@@ -191,6 +193,7 @@ impl Guests {
         let Effective {
             limits,
             concurrency,
+            most_concurrency,
             per_cluster,
         } = spec.limits.under(&policy.limits);
         let options = self.options(name, spec, grant, limits)?;
@@ -207,6 +210,7 @@ impl Guests {
             shape: Shape {
                 selection: selection(spec, policy)?,
                 concurrency,
+                most_concurrency,
                 per_cluster,
                 resync: spec.resync,
             },
@@ -366,6 +370,7 @@ fn assemble(
         .engage(shape.selection)
         .options(ControllerOptions {
             concurrency: shape.concurrency,
+            most_concurrency: shape.most_concurrency,
             concurrency_per_cluster: shape.per_cluster,
             timeout: rights.limits.timeout,
             resync: shape.resync.map(|resync| resync.0),

@@ -279,7 +279,9 @@ impl Registrations {
             let primary = controller.primary.as_ref()?;
             self.kind_limits.lock().get(&primary.group_kind()).copied()
         };
-        controller.options.concurrency.or_else(of_kind)
+        let options = &controller.options;
+        let of_any = options.concurrency.or_else(of_kind);
+        of_any.into_iter().chain(options.most_concurrency).min()
     }
 
     fn queue_options(&self, controller: &Controller) -> QueueOptions {

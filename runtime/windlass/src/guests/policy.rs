@@ -98,6 +98,8 @@ pub(crate) struct Bounds {
     pub(crate) rights: Rights,
     /// Calls at once; none: the manager's default.
     pub(crate) concurrency: Option<usize>,
+    /// The most calls at once, also of the manager's default; none: no bound.
+    pub(crate) most_concurrency: Option<usize>,
     /// Calls at once in one cluster.
     pub(crate) per_cluster: usize,
 }
@@ -108,6 +110,7 @@ impl Bounds {
         let Effective {
             limits,
             concurrency,
+            most_concurrency,
             per_cluster,
         } = spec.limits.under(&policy.limits);
         let grant = policy.grant(&spec.rules).unwrap_or_else(|failure| {
@@ -121,8 +124,15 @@ impl Bounds {
                 isolation: spec.isolation.guests(),
             },
             concurrency,
+            most_concurrency,
             per_cluster,
         }
+    }
+
+    /// What these documents bound calls at once to, beside what the manager has for the kind.
+    pub(crate) fn concurrency_bound(&self) -> Option<usize> {
+        let both = [self.concurrency, self.most_concurrency];
+        both.into_iter().flatten().min()
     }
 }
 

@@ -101,7 +101,7 @@ impl Revocation {
         former: TenantPolicy,
     ) -> (Rights, Self) {
         let asked = Bounds::of(spec, policy);
-        let mut rights = asked.rights;
+        let mut rights = asked.rights.clone();
         // Until the reconciler has moved, its former tenant bounds it too.
         if applied.spec.tenant() != spec.tenant() {
             rights = Bounds::of(spec, &former).rights.and(&rights);
@@ -109,7 +109,7 @@ impl Revocation {
         let had = Bounds::of(&applied.spec, &applied.policy);
         let mut revocation = Self {
             within: None,
-            concurrency: fewer(had.concurrency, asked.concurrency),
+            concurrency: fewer(had.concurrency_bound(), asked.concurrency_bound()),
             per_cluster: fewer(Some(had.per_cluster), Some(asked.per_cluster)),
         };
         if (&spec.clusters, &policy.clusters) != (&applied.spec.clusters, &applied.policy.clusters)
@@ -132,7 +132,8 @@ impl Revocation {
                 within: self.within.clone().map(Box::new),
                 ..before
             },
-            concurrency: self.concurrency.or(had.concurrency),
+            concurrency: had.concurrency,
+            most_concurrency: self.concurrency.or(had.most_concurrency),
             per_cluster: self.per_cluster.unwrap_or(had.per_cluster),
             resync: applied.spec.resync,
         })

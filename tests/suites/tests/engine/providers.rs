@@ -287,14 +287,15 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
     fleet.stop().await
 }
 
-/// A controller's own limit counts; else that of its primary kind, whatever the version; else the manager's. A change of the kinds'
-/// limits holds at once.
+/// A controller's own limit counts; else that of its primary kind, whatever the version; else the manager's. Its bound counts if it is
+/// less. A change of the kinds' limits holds at once.
 #[tokio::test]
 async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
     let log = Arc::new(Log::default());
-    let of = |name: &str, kind: &str, concurrency: Option<usize>| {
+    let of = |name: &str, kind: &str, (concurrency, most): (Option<usize>, Option<usize>)| {
         let options = ControllerOptions {
             concurrency,
+            most_concurrency: most,
             ..ControllerOptions::default()
         };
         let builder = builder_of(name, kind).options(options);
@@ -315,14 +316,16 @@ async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
     };
     let fleet = TestFleet::start(&[], |b| {
         b.options(options)
-            .controller(of("own", "Secret", Some(3)))
-            .controller(of("of-its-kind", "Secret", None))
-            .controller(of("of-no-kind", "ConfigMap", None))
+            .controller(of("own", "Secret", (Some(3), Some(9))))
+            .controller(of("of-its-kind", "Secret", (None, None)))
+            .controller(of("of-no-kind", "ConfigMap", (None, None)))
+            .controller(of("less", "Secret", (Some(3), Some(2))))
+            .controller(of("bounded", "Secret", (None, Some(9))))
     })
     .await?;
     let limits = || -> Vec<String> {
         let text = fleet.metrics().expect("it encodes");
-        ["own", "of-its-kind", "of-no-kind"]
+        ["own", "of-its-kind", "of-no-kind", "less", "bounded"]
             .iter()
             .map(|name| {
                 let series =
@@ -333,9 +336,9 @@ async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
             })
             .collect()
     };
-    assert_eq!(limits(), ["3.0", "7.0", "512.0"]);
+    assert_eq!(limits(), ["3.0", "7.0", "512.0", "2.0", "7.0"]);
     fleet.handle.set_concurrency(&of_kinds(&[("ConfigMap", 2)]));
-    assert_eq!(limits(), ["3.0", "512.0", "2.0"]);
+    assert_eq!(limits(), ["3.0", "512.0", "2.0", "2.0", "9.0"]);
     fleet.stop().await
 }
 

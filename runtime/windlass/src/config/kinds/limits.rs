@@ -74,6 +74,8 @@ pub(crate) struct Effective {
     pub(crate) limits: Limits,
     /// Calls at once. None: what the manager has for the kind.
     pub(crate) concurrency: Option<usize>,
+    /// The most calls at once, also of what the manager has for the kind. None: no bound.
+    pub(crate) most_concurrency: Option<usize>,
     /// Calls at once in one cluster.
     pub(crate) per_cluster: usize,
 }
@@ -145,10 +147,8 @@ impl ReconcilerLimits {
         let most = ceiling.concurrency_per_cluster.unwrap_or(usize::MAX);
         Effective {
             limits,
-            concurrency: [self.concurrency, ceiling.concurrency]
-                .into_iter()
-                .flatten()
-                .min(),
+            concurrency: self.concurrency,
+            most_concurrency: ceiling.concurrency,
             per_cluster: own.min(most),
         }
     }
@@ -279,6 +279,7 @@ mod tests {
         let Effective {
             limits,
             concurrency,
+            most_concurrency,
             per_cluster,
         } = own.under(&Ceiling(Box::new(ceiling)));
         let expected = Limits {
@@ -289,7 +290,9 @@ mod tests {
             log_bytes_per_second: Some(Rate { per_second: 1024 }),
             ..Limits::default()
         };
-        assert_eq!((limits, concurrency, per_cluster), (expected, Some(2), 3));
+        assert_eq!((limits, per_cluster), (expected, 3));
+        // What the manager has for the kind may be less than the ceiling: the ceiling is not the reconciler's own limit.
+        assert_eq!((concurrency, most_concurrency), (None, Some(2)));
     }
 
     #[test]
@@ -329,6 +332,7 @@ mod tests {
         let Effective {
             limits,
             concurrency,
+            most_concurrency: _,
             per_cluster,
         } = ReconcilerLimits::default().under(&Ceiling::default());
         let size = |bytes: usize| Bytes(bytes as u64).to_string();
