@@ -1,9 +1,10 @@
 //! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
 //!
 //! A status is written when it differs from the one that the object has: once a second at most, and after a change of numbers alone once in
-//! ten seconds. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
+//! ten seconds. Of many, changed conditions are written first, and then each object has its turn. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
 
 mod desired;
+mod turns;
 
 use super::{Outcomes, Watches};
 use crate::app::App;
@@ -20,6 +21,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use turns::{Change, Turns};
 use windlass_fleet::api::{ApiCode, ApplyOptions};
 use windlass_fleet::{Client, ClusterName, GroupVersionKind, ObjectKey};
 
@@ -29,8 +31,7 @@ const ROUND: Duration = Duration::from_secs(1);
 const NUMBERS: Duration = Duration::from_secs(10);
 /// Time until a write that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(15);
-/// Writes of one round, and those of them at once.
-const MOST: usize = 50;
+/// Writes at once.
 const WIDTH: usize = 8;
 
 /// When objects were written, and when they may be written again.
@@ -50,6 +51,7 @@ struct Write {
 /// Writes until the manager drains.
 pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
     let mut written: BTreeMap<Identity, Written> = BTreeMap::new();
+    let mut turns = Turns::default();
     let mut round = tokio::time::interval(ROUND);
     round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -63,7 +65,7 @@ pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
         let identities = verdicts.iter().map(|verdict| verdict.object.identity());
         let known: std::collections::BTreeSet<Identity> = identities.collect();
         written.retain(|identity, _| known.contains(identity));
-        let writes = due(&app, &verdicts, &watches, &written);
+        let writes = due(&app, &verdicts, &watches, &written, &mut turns);
         let results = futures::stream::iter(writes).map(|one| one.send(client.clone()));
         let results: Vec<_> = results.buffer_unordered(WIDTH).collect().await;
         for (identity, is_done) in results {
@@ -81,36 +83,35 @@ fn due(
     verdicts: &[Verdict],
     watches: &Watches,
     written: &BTreeMap<Identity, Written>,
+    turns: &mut Turns,
 ) -> Vec<Write> {
     let sources = Sources::of(app);
     let now = Instant::now();
-    let mut writes = Vec::new();
-    for verdict in verdicts {
+    turns.take(verdicts.len(), |index| {
+        let verdict = &verdicts[index];
         let identity = verdict.object.identity();
         let last = written.get(&identity);
         if last.is_some_and(|last| last.not_before.is_some_and(|at| now < at)) {
-            continue;
+            return None;
         }
+        let object = &*verdict.object;
+        let (change, status) = match object.kind {
+            Kind::Provider => differs(watches, object, provider(&sources, verdict)),
+            Kind::Tenant => differs(watches, object, tenant(&sources, verdict)),
+            _ => differs(watches, object, reconciler(&sources, verdict)),
+        }?;
         let is_fresh = last.and_then(|last| last.at);
         let is_fresh = is_fresh.is_some_and(|at| now.duration_since(at) < NUMBERS);
-        let object = &*verdict.object;
-        let status = match object.kind {
-            Kind::Provider => differs(watches, object, is_fresh, provider(&sources, verdict)),
-            Kind::Tenant => differs(watches, object, is_fresh, tenant(&sources, verdict)),
-            _ => differs(watches, object, is_fresh, reconciler(&sources, verdict)),
+        if change == Change::Numbers && is_fresh {
+            return None;
+        }
+        let write = Write {
+            body: body(object, status),
+            kind: object.kind,
+            identity,
         };
-        if let Some(status) = status {
-            writes.push(Write {
-                body: body(object, status),
-                kind: object.kind,
-                identity,
-            });
-        }
-        if writes.len() == MOST {
-            break;
-        }
-    }
-    writes
+        Some((change, write))
+    })
 }
 
 /// A status, whatever the kind is.
@@ -142,7 +143,11 @@ impl AnyStatus for TenantStatus {
     }
 
     fn quiet(&self) -> Self {
-        self.clone()
+        Self {
+            namespaces: 0,
+            reconcilers: 0,
+            ..self.clone()
+        }
     }
 }
 
@@ -152,7 +157,12 @@ impl AnyStatus for ProviderStatus {
     }
 
     fn quiet(&self) -> Self {
-        self.clone()
+        Self {
+            found: 0,
+            engaged: 0,
+            refused: 0,
+            ..self.clone()
+        }
     }
 }
 
@@ -162,13 +172,12 @@ struct Present<S> {
     status: Option<S>,
 }
 
-/// The status to write; none: the object is gone, or has it already, or differs in numbers alone and was written lately.
+/// The status to write, and how it differs; none: the object is gone, or has it already.
 fn differs<S: AnyStatus>(
     watches: &Watches,
     object: &Object,
-    is_fresh: bool,
     mut status: S,
-) -> Option<Json> {
+) -> Option<(Change, Json)> {
     let watched = watches.kinds.get(&object.kind)?.get(&key(object))?;
     if watched.uid() != object.uid {
         return None;
@@ -179,14 +188,14 @@ fn differs<S: AnyStatus>(
         .and_then(|present| present.status)
         .unwrap_or_default();
     keep_times(status.conditions(), present.conditions());
-    let same = match is_fresh {
-        true => status.quiet() == present.quiet(),
-        false => status == present,
-    };
-    match same {
-        true => None,
-        false => serde_json::to_value(&status).ok(),
+    if status == present {
+        return None;
     }
+    let change = match status.quiet() == present.quiet() {
+        true => Change::Numbers,
+        false => Change::Conditions,
+    };
+    Some((change, serde_json::to_value(&status).ok()?))
 }
 
 /// Keeps the times of conditions whose status is as it was.
