@@ -14,6 +14,7 @@ use crate::config::document::{Node, Position, Problem};
 use crate::config::kinds::{
     Identity, Kind, ManagerSpec, Origin, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -108,6 +109,20 @@ impl Configuration {
             Ok(index) => self.documents[index] = document,
             Err(index) => self.documents.insert(index, document),
         }
+    }
+
+    /// The tenants that claim a namespace of the local cluster with these labels.
+    pub(crate) fn claimants(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<&str> {
+        let claiming = self.tenants().filter(|(_, spec)| {
+            let claim = spec.namespaces.as_ref();
+            claim.is_some_and(|claim| claim.has(namespace, labels))
+        });
+        let names = claiming.map(|(document, _)| document.identity.name.as_str());
+        names.collect()
     }
 
     /// The document of this identity.

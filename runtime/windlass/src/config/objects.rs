@@ -85,6 +85,18 @@ pub(crate) struct Verdict {
     pub(crate) refused: Option<Refused>,
     /// Namespaces that a Tenant claims and that there are.
     pub(crate) namespaces: usize,
+    /// Those of them in which nothing runs; none: all are this Tenant's alone.
+    pub(crate) contested: Option<Contested>,
+}
+
+/// Namespaces that several Tenants claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Contested {
+    /// The first of them, and another Tenant that claims it.
+    pub(crate) namespace: String,
+    pub(crate) other: String,
+    /// How many there are.
+    pub(crate) count: usize,
 }
 
 /// Why an object is not in effect as it is.
@@ -206,9 +218,7 @@ impl Accepted {
             note(&identity, &refused, serves, &mut problems, &mut kept);
             verdicts.push(Verdict::of(object, tenant, refused));
         }
-        for verdict in &mut verdicts {
-            verdict.count_namespaces(&merged.configuration, objects);
-        }
+        count_namespaces(&mut verdicts, &merged.configuration, objects);
         merged.problems.extend(problems);
         merged.kept.extend(kept);
         (merged, verdicts)
@@ -237,19 +247,41 @@ impl Verdict {
             tenant,
             refused,
             namespaces: 0,
+            contested: None,
         }
     }
 
-    fn count_namespaces(&mut self, configuration: &Configuration, objects: &Objects) {
-        if self.object.kind != Kind::Tenant {
+    /// Counts a namespace that this Tenant and perhaps another one claims.
+    fn count(&mut self, namespace: &str, other: Option<&str>) {
+        self.namespaces += 1;
+        let Some(other) = other else {
             return;
-        }
-        let spec = configuration.tenant(&self.object.name);
-        let claim = spec.and_then(|(_, spec)| spec.namespaces.as_ref());
-        let claimed = |(name, labels): &(&String, &BTreeMap<String, String>)| {
-            claim.is_some_and(|claim| claim.has(name, labels))
         };
-        self.namespaces = objects.namespaces.iter().filter(claimed).count();
+        let contested = self.contested.get_or_insert_with(|| Contested {
+            namespace: namespace.to_owned(),
+            other: other.to_owned(),
+            count: 0,
+        });
+        contested.count += 1;
+    }
+}
+
+/// Counts the namespaces of each Tenant.
+fn count_namespaces(verdicts: &mut [Verdict], configuration: &Configuration, objects: &Objects) {
+    let of_tenants = verdicts
+        .iter_mut()
+        .filter(|verdict| verdict.object.kind == Kind::Tenant);
+    let mut by_name: BTreeMap<String, &mut Verdict> = of_tenants
+        .map(|verdict| (verdict.object.name.clone(), verdict))
+        .collect();
+    for (namespace, labels) in &objects.namespaces {
+        let claimants = configuration.claimants(namespace, labels);
+        for name in &claimants {
+            let other = claimants.iter().find(|other| *other != name);
+            if let Some(verdict) = by_name.get_mut(*name) {
+                verdict.count(namespace, other.copied());
+            }
+        }
     }
 }
 

@@ -140,6 +140,11 @@ async fn teams_reach_neither_clusters_nor_rights_nor_namespaces_of_each_other() 
     );
     hub.create(thief.clone()).await?;
     hub.expect(&of_b, "Accepted False SeveralTenants").await?;
+    let status = hub.expect(&thief, "Ready False SeveralTenants").await?;
+    assert!(
+        status.to_string().contains("the Tenant b claims"),
+        "{status}"
+    );
     beta.ask("later", "world").await?;
     alpha.ask("later", "world").await?;
     hub.delete(&thief).await?;

@@ -49,14 +49,7 @@ fn tenant(
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let none = Default::default();
     let labels = objects.namespaces.get(namespace).unwrap_or(&none);
-    let claims = configuration.tenants().filter(|(_, spec)| {
-        let claim = spec.namespaces.as_ref();
-        claim.is_some_and(|claim| claim.has(namespace, labels))
-    });
-    let claims: Vec<&str> = claims
-        .map(|(document, _)| document.identity.name.as_str())
-        .collect();
-    match claims[..] {
+    match configuration.claimants(namespace, labels)[..] {
         [tenant] => Ok(tenant.to_owned()),
         [] => Err(Refused::new(
             "NoTenant",

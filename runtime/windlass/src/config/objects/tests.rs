@@ -312,5 +312,26 @@ fn a_tenants_namespaces_are_counted_as_they_exist() {
     world.tenant("a", &["team-a", "later"]);
     let files = load(&[world.folder.path().join("w.yaml")]);
     let (_, verdicts) = world.accepted.join(&world.last, files, &world.objects);
-    assert_eq!(verdicts[0].namespaces, 1);
+    assert_eq!((verdicts[0].namespaces, &verdicts[0].contested), (1, &None));
+}
+
+#[test]
+fn a_namespace_that_two_tenants_claim_is_told_of_both() {
+    let mut world = World::new("");
+    world
+        .tenant("a", &["team-a", "team-b", "nobody"])
+        .tenant("b", &["team-a", "team-b"])
+        .tenant("c", &["none"]);
+    let files = load(&[world.folder.path().join("w.yaml")]);
+    let (_, verdicts) = world.accepted.join(&world.last, files, &world.objects);
+    let contested = |other: &str| {
+        Some(Contested {
+            namespace: "team-a".to_owned(),
+            other: other.to_owned(),
+            count: 2,
+        })
+    };
+    let found: Vec<_> = verdicts.iter().map(|of| of.contested.clone()).collect();
+    assert_eq!(found, [contested("b"), contested("a"), None]);
+    assert_eq!(verdicts[0].namespaces, 3);
 }
