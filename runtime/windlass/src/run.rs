@@ -14,7 +14,8 @@ use crate::admin::{self, Addresses, Sockets};
 use crate::app::rollback;
 use crate::app::{App, machine};
 use crate::cli::IdleArgs;
-use crate::config::kinds::{Authentication, Kind, ManagerSpec, TenantSpec};
+use crate::config::clusters::LocalCluster;
+use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::cases::Next;
@@ -85,7 +86,9 @@ pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     raise_descriptor_limit();
     let startup = Startup::new(&options).await?;
     let configuration = &startup.merged.configuration;
-    let wanted = addresses(options.admin, options.simulated.is_none(), configuration)?;
+    let local = LocalCluster::of(configuration);
+    let admin = configuration.manager_spec().admin;
+    let wanted = addresses(options.admin, options.simulated.is_none(), &admin, local)?;
     let free_port = options.simulated.is_some() && options.admin.is_none();
     let sockets = admin::bind(wanted, free_port)?;
     startup.serve(options, (wanted, sockets), stop).await
@@ -358,33 +361,27 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
 fn addresses(
     flag: Option<SocketAddr>,
     has_fleet: bool,
-    configuration: &Configuration,
+    admin: &AdminSpec,
+    local: LocalCluster,
 ) -> Result<Addresses> {
-    let admin = configuration.manager_spec().admin;
     Ok(Addresses {
         admin: flag.unwrap_or(admin.address()),
         probes: admin.probe_address().filter(|_| has_fleet),
         metrics: admin.metrics_address().filter(|_| has_fleet),
         authentication: match has_fleet {
-            true => authentication(configuration)?,
+            true => authentication(admin, local)?,
             false => Authentication::TokenFile,
         },
     })
 }
 
-fn authentication(configuration: &Configuration) -> Result<Authentication> {
-    let asked = configuration.manager_spec().admin.authentication;
-    if asked == Some(Authentication::TokenReview)
-        && matches!(clusters::local(configuration), Ok(None))
-    {
-        bail!(
+fn authentication(admin: &AdminSpec, local: LocalCluster) -> Result<Authentication> {
+    match (admin.authentication, local) {
+        (Some(Authentication::TokenReview), LocalCluster::None) => bail!(
             "spec.admin.authentication: TokenReview needs a local cluster: name it in spec.local, or use TokenFile"
-        );
+        ),
+        (Some(asked), _) => Ok(asked),
+        (None, LocalCluster::OfPod) => Ok(Authentication::TokenReview),
+        (None, _) => Ok(Authentication::TokenFile),
     }
-    Ok(
-        asked.unwrap_or(match clusters::is_in_cluster(configuration) {
-            true => Authentication::TokenReview,
-            false => Authentication::TokenFile,
-        }),
-    )
 }

@@ -43,11 +43,26 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
     Ok(Some(ClusterSpec::new(ClusterName::local(), config)))
 }
 
-/// Whether the local cluster is that of this pod.
-pub(crate) fn is_in_cluster(configuration: &Configuration) -> bool {
-    match configuration.manager_spec().local {
-        Some(local) => local.in_cluster,
-        None => in_cluster().is_ok(),
+/// What the local cluster is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LocalCluster {
+    /// There is none.
+    None,
+    /// That of this pod.
+    OfPod,
+    /// That of a kubeconfig.
+    Named,
+}
+
+impl LocalCluster {
+    /// What these documents make it, of which the Manager counts at the start of the process alone.
+    pub(crate) fn of(configuration: &Configuration) -> Self {
+        match configuration.manager_spec().local {
+            Some(local) if local.in_cluster => Self::OfPod,
+            Some(_) => Self::Named,
+            None if in_cluster().is_ok() => Self::OfPod,
+            None => Self::None,
+        }
     }
 }
 

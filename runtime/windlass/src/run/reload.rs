@@ -8,6 +8,7 @@ use super::{RunOptions, addresses, tenant_options};
 use crate::admin::Addresses;
 use crate::app::App;
 use crate::app::rollback::RollbackCall;
+use crate::config::clusters::LocalCluster;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
 use crate::dev::guest_build::{Builds, Built, package};
@@ -39,8 +40,9 @@ pub(super) struct Reload {
     changes: Changes,
     providers: Providers,
     notices: Notices,
-    /// The Manager at the start of the process.
+    /// The Manager at the start of the process, and its local cluster, which stays.
     started: ManagerSpec,
+    local: LocalCluster,
     watch: Watch,
     /// Rollbacks from the admin endpoints.
     rollbacks: mpsc::Receiver<RollbackCall>,
@@ -68,6 +70,7 @@ impl Reload {
             built: options.built,
             builds: options.built.map(|_| Builds::start()).transpose()?,
             started: app.configuration.load().manager_spec(),
+            local: LocalCluster::of(&app.configuration.load()),
             has_fleet: options.simulated.is_none(),
             changes: Changes::new(app.manager.clone()),
             app,
@@ -183,7 +186,6 @@ impl Reload {
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
-        let configuration = now;
         let (last, now) = (last.manager_spec(), now.manager_spec());
         if last == now {
             return;
@@ -192,7 +194,7 @@ impl Reload {
         self.app.manager.set_drain_timeout(now.drain_timeout());
         self.app.manager.set_metric_limits(now.metric_limits());
         self.app.manager.set_caches(now.caches.options());
-        match addresses(self.admin, self.has_fleet, configuration) {
+        match addresses(self.admin, self.has_fleet, &now.admin, self.local) {
             Ok(wanted) => drop(self.addresses.send_replace(wanted)),
             Err(error) => tracing::error!(%error, "the admin endpoints stay as they are"),
         }

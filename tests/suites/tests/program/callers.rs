@@ -108,6 +108,30 @@ async fn metrics_take_a_token_if_the_manager_says_so_and_the_api_is_not_opened_w
     Ok(())
 }
 
+/// The local cluster is that of the start, so whose tokens count does not change with `spec.local`.
+#[tokio::test]
+async fn a_local_cluster_that_waits_for_a_restart_reviews_no_tokens() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(&[hello.clone(), manager("{}")])?;
+    let server = fleet(&project, &["alpha"]).await?;
+    server.add_cluster("hub");
+    project.write("hub.kubeconfig", server.kubeconfig())?;
+    let (mut program, address) = start(&project).await?;
+    let http = Http { address };
+    assert_eq!(http.get("/api/v1/clusters").await?.0, 200);
+    let local = "{local: {kubeconfig: ./hub.kubeconfig, context: hub}, admin: {authentication: TokenReview}}";
+    project.write_config(&[hello, manager(local)])?;
+    let line = program
+        .line_with("the admin endpoints stay as they are", SOON)
+        .await?;
+    assert!(line.contains("TokenReview needs a local cluster"), "{line}");
+    let line = program.line_with("the Manager changed", SOON).await?;
+    assert!(line.contains("spec.local"), "{line}");
+    assert_eq!(http.get("/api/v1/clusters").await?.0, 200);
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_callers_change_is_in_the_log_and_an_event_in_the_local_cluster() -> Result<()> {
     let project = Project::new()?;
