@@ -10,6 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use windlass_fleet::manager::{ControllerStatus, Explanation, KeyFilter, KeyStatus};
+use windlass_fleet::provider::Problem;
 use windlass_fleet::{ClusterName, ControllerName, Request};
 use windlass_sandbox::GuestStatus;
 
@@ -290,22 +291,48 @@ pub(super) fn explain(app: &App, query: &ExplainQuery) -> Result<Items<Explanati
     let request: Request = query.key.parse().map_err(|error| format!("{error}"))?;
     let explanations = app.manager.explain(&request, query.reconciler.as_deref());
     if explanations.is_empty() {
-        let whose = query.reconciler.as_deref().unwrap_or_default();
-        return Err(format!(
-            "there is no reconciler {whose} that serves: see windlass get reconcilers"
-        ));
+        let none = match &query.reconciler {
+            Some(name) => format!("the reconciler {name} does not serve"),
+            None => "no reconciler serves".to_owned(),
+        };
+        return Err(format!("{none}: see windlass get reconcilers"));
     }
-    let unusable = app.manager.provider_problems();
+    let problems = app.manager.provider_problems();
     let views = explanations.into_iter().map(|explanation| {
         let mut view = explanation_view(&request, explanation);
         let engaged = app.manager.fleet().cluster(&request.cluster).is_some();
-        if !engaged && let Some(problem) = unusable.first() {
-            view.why
-                .push_str(&format!("; {}: {}", problem.subject, problem.message));
+        if !engaged && !problems.is_empty() {
+            let why = why_unknown(&problems, &request.cluster.to_string());
+            view.why.push_str(&format!("; {why}"));
         }
         view
     });
     Ok(Items::all(views.collect()))
+}
+
+/// Why providers do not know a cluster: the problem that names it, else that there are some.
+fn why_unknown(problems: &[Problem], cluster: &str) -> String {
+    let name = cluster.rsplit('#').next().unwrap_or(cluster);
+    let of_cluster = problems
+        .iter()
+        .find(|problem| names(&problem.subject, name) || names(&problem.message, name));
+    match of_cluster {
+        Some(problem) => format!("{}: {}", problem.subject, problem.message),
+        None => format!(
+            "no problem of a provider names it, and there are {}: see windlass get providers",
+            problems.len()
+        ),
+    }
+}
+
+/// Whether a text has a name, and not as a part of a longer one.
+fn names(text: &str, name: &str) -> bool {
+    let is_part = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
+    let mut found = text.match_indices(name).filter(|_| !name.is_empty());
+    found.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    })
 }
 
 fn explanation_view(request: &Request, explanation: Explanation) -> ExplanationView {
@@ -386,5 +413,29 @@ pub(super) fn requeue(app: &App, asked: &RequeueRequest) -> Result<RequeueReply,
         requeued => Ok(RequeueReply {
             requeued: requeued as u64,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_unknown_is_told_its_own_problem_alone() {
+        let problems = [
+            ("clusters/alphabet.kubeconfig", "it is empty"),
+            ("alpha", "it has no server"),
+        ];
+        let problems = problems.map(|(subject, message)| Problem {
+            subject: subject.to_owned(),
+            message: message.to_owned(),
+        });
+        let why = |cluster: &str| why_unknown(&problems, cluster);
+        assert_eq!(why("alpha"), "alpha: it has no server");
+        assert_eq!(why("kcp#alpha"), "alpha: it has no server");
+        assert_eq!(why("alphabet"), "clusters/alphabet.kubeconfig: it is empty");
+        for other in ["beta", ""] {
+            assert!(why(other).contains("there are 2"), "{}", why(other));
+        }
     }
 }
