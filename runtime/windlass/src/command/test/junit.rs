@@ -29,10 +29,14 @@ pub(super) fn text(report: &Report) -> String {
     text + "  </testsuite>\n</testsuites>\n"
 }
 
-/// Why a case failed.
+/// Why a case failed. Further lines of a problem are set in, so that the next problem shows.
 pub(super) fn reasons(case: &Outcome) -> String {
     let differences = case.differences.iter().map(ToString::to_string);
-    let all: Vec<String> = differences.chain(case.problems.iter().cloned()).collect();
+    let problems = case
+        .problems
+        .iter()
+        .map(|problem| problem.replace('\n', "\n  "));
+    let all: Vec<String> = differences.chain(problems).collect();
     all.join("\n")
 }
 

@@ -111,10 +111,10 @@ impl Runner {
         let Some(report) = run::run(options).await? else {
             bail!("interrupted");
         };
-        let failing = report.failing.iter().map(|key| {
-            let error = key.last_error.replace('\n', "\n  ");
-            format!("{} ({}): {error}", key.key, key.state)
-        });
+        let failing = report
+            .failing
+            .iter()
+            .map(|key| format!("{} ({}): {}", key.key, key.state, key.last_error));
         let mut problems: Vec<String> = failing.chain(report.problems).chain(report.busy).collect();
         let mut script = script.lock();
         problems.extend(script.problem.take());
