@@ -141,6 +141,27 @@ async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<
             printed.extend(rest.into_iter().filter(of_process));
         }
         assert_eq!(has, rights(&printed), "fromCluster: {from_cluster}");
+
+        // Secrets of the namespaces that the values name, and of its own if teams' objects may name them.
+        let named = ["--set", "rbac.secretsIn={team-a}"];
+        let args = [
+            "template", "windlass", &path, "-n", NAMESPACE, "--set", &value,
+        ];
+        let all = documents(&rendered(&[&args[..], &named[..]].concat()).await?)?;
+        let mut readable: Vec<&str> = all
+            .iter()
+            .filter(|one| {
+                one["kind"] == "RoleBinding" && one["roleRef"]["name"] == "windlass-secrets"
+            })
+            .filter_map(|one| one["metadata"]["namespace"].as_str())
+            .collect();
+        readable.sort_unstable();
+        let expected: &[&str] = if from_cluster {
+            &["team-a", NAMESPACE]
+        } else {
+            &["team-a"]
+        };
+        assert_eq!(readable, expected, "fromCluster: {from_cluster}");
     }
     Ok(())
 }
