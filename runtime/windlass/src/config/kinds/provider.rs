@@ -58,13 +58,13 @@ pub(crate) struct ProviderSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<Exec>,
     /// What kubeconfigs in objects, and kcp, may name: hosts, `*.example.com`, addresses, CIDRs.
-    /// Default: all but loopback and link-local.
+    /// Default: all but loopback and link-local; of kcp, the host of its kubeconfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allow_servers: Option<Vec<String>>,
     /// Whether kubeconfigs in objects may switch off the verification of certificates. Default: false.
     pub(crate) allow_insecure: bool,
     /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
-    /// Default: keep.
+    /// Default: keep; `kind` always stops, and kcp always keeps.
     pub(crate) on_server_change: OnServerChange,
 }
 
@@ -283,7 +283,12 @@ impl ProviderSpec {
         if let Some(prefix) = &self.prefix {
             check_prefix(prefix)?;
         }
-        self.source()?.check(origin)?;
+        let source = self.source()?;
+        source.check(origin)?;
+        if self.on_server_change == OnServerChange::Stop && matches!(source, Source::Kcp(_)) {
+            let message = "work in a workspace of kcp always goes on until its new caches are filled: leave it out";
+            return Err(Refusal::new("spec.onServerChange", message));
+        }
         self.check_trust()
     }
 }

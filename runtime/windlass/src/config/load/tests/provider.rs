@@ -69,6 +69,10 @@ fn names_that_no_cluster_can_have_are_refused() {
         "4:41: spec.prefix of Provider x: cluster name of 254 bytes is too long: use at most 253",
     );
     assert_refused(
+        "{kcp: {apiExport: {endpointSlice: a}}, onServerChange: stop}",
+        "4:62: spec.onServerChange of Provider x: work in a workspace of kcp always goes on until its new caches are filled: leave it out",
+    );
+    assert_refused(
         "{kubeconfigFiles: {name: \"{file}+{contxt}\"}}",
         "4:32: spec.kubeconfigFiles.name of Provider x: there is no field {contxt}: use {path}, {file}, {context} and {cluster}",
     );
