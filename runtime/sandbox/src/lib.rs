@@ -58,6 +58,7 @@ pub use description::kinds::CustomResource;
 pub use description::{DescriptionError, MissingRule};
 pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
+pub use guest::code::snapshot::SnapshotError;
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights};
 pub use inspection::Inspection;
 pub use journal::LogFields;

@@ -19,6 +19,7 @@ use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantS
 use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::cases::Next;
+use crate::dev::guest_build::GuestBuilder;
 use crate::dev::simulated::Simulated;
 use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
@@ -61,6 +62,8 @@ pub(crate) struct RunOptions {
     pub(crate) simulated: Option<Arc<Simulated>>,
     /// When the source folders were built. They are built again when they change; none: they are not.
     pub(crate) built: Option<SystemTime>,
+    /// How they are built again.
+    pub(crate) builder: GuestBuilder,
     /// The address of the admin endpoints, in place of the one in the documents.
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end once idle.

@@ -223,6 +223,33 @@ impl Sandbox {
         .await
     }
 
+    /// The machine code of a component that is no guest. The functions that it shares with the guest in a file are compiled once.
+    pub(crate) async fn component(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        guest: &Path,
+    ) -> Result<Component, LoadError> {
+        let digest = Digest::of(&bytes);
+        if let Some(component) = self.cached(digest).await {
+            return Ok(component);
+        }
+        let functions = self.functions_of(&Source::from(guest));
+        let compiled = self.compiled(name, digest, bytes, functions).await;
+        compiled.map(|(component, _)| component)
+    }
+
+    /// The bytes of a file, if it is a component.
+    pub(crate) async fn read_component(&self, path: &Path) -> Result<Bytes, LoadError> {
+        let (source, most) = (Source::from(path), self.options().max_component);
+        off_thread(move || {
+            let (name, bytes) = read(&source, None, most)?;
+            link::check_envelope(&name, &bytes)?;
+            Ok(bytes)
+        })
+        .await
+    }
+
     fn check(
         &self,
         name: &str,

@@ -6,6 +6,8 @@
 //! A call reserves memory of its tenant, then a slot, and holds neither while it waits for memory. It runs on a worker of the scheduler.
 //! At its deadline a call that computes is interrupted; a call that waits is cut off a little later.
 
+pub(crate) mod snapshot;
+
 use crate::admission::evictable::Evictable;
 use crate::admission::memory::Reservation;
 use crate::admission::slots::Slot;

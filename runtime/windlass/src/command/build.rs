@@ -1,7 +1,7 @@
 //! `windlass build`: a guest's source into a component. Entry point: [`execute`].
 
 use crate::cli::{BuildArgs, Format};
-use crate::dev::guest_build::{self, Builds, Built};
+use crate::dev::guest_build::{self, Builds, Built, GuestBuilder};
 use crate::guests::component;
 use crate::output::{Tone, size};
 use crate::run::signals::stop_on_signals;
@@ -26,7 +26,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
     }
     let once = async {
         let start = Instant::now();
-        let path = guest_build::build(&args.folder).await?;
+        let path = guest_build::build(&args.folder, &GuestBuilder::default()).await?;
         print_component(&path, start.elapsed(), format, &sandbox).await
     };
     let Some(built) = stop.run_until_cancelled(once).await else {
@@ -37,7 +37,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
 
 /// Builds now and after every save. Prints the errors of a build, and continues.
 async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<ExitCode> {
-    let mut builds = Builds::start().context("watch the source")?;
+    let mut builds = Builds::start(GuestBuilder::default()).context("watch the source")?;
     guest_build::recognise(folder)?;
     builds.follow([folder.to_owned()].into());
     builds.ask(folder.to_owned());

@@ -2,9 +2,10 @@
 
 use crate::cli::{DevArgs, Format};
 use crate::config::load::{Configuration, load, merge};
-use crate::dev::guest_build::{BuildError, build};
+use crate::dev::guest_build::{BuildError, GuestBuilder, build};
 use crate::dev::seed::{LOCAL, Seed};
 use crate::dev::simulated::Simulated;
+use crate::guests::component::small_sandbox;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, RunOptions};
@@ -35,7 +36,12 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let seed = Seed::of(&args.folder.join("seed"), &configuration)?;
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
-    let building = build_guests(&configuration);
+    // What a script tests is made as `windlass build` makes it. Without a cache a base would be compiled for each save.
+    let builder = match args.idle.exit_when_idle || engine.cache.is_none() {
+        true => GuestBuilder::default(),
+        false => GuestBuilder::with_bases(small_sandbox(engine.clone())?),
+    };
+    let building = build_guests(&configuration, &builder);
     match stop.run_until_cancelled(building).await {
         None => return Ok(super::DONE),
         // A script cannot correct the error, and must not test the component of an earlier build.
@@ -53,6 +59,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         simulated: Some(simulated.clone()),
         from_cluster: false,
         built: Some(built),
+        builder,
         admin: args.admin,
         idle: args.idle,
         gives_up: None,
@@ -68,10 +75,13 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
 }
 
 /// Builds every source folder, and prints every error. Returns the first one.
-async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
+async fn build_guests(
+    configuration: &Configuration,
+    builder: &GuestBuilder,
+) -> Result<(), BuildError> {
     let mut outcome = Ok(());
     for folder in run::source_folders(configuration) {
-        if let Err(error) = build(&folder).await {
+        if let Err(error) = build(&folder, builder).await {
             tracing::error!(guest = %folder.display(), %error, "build failed");
             outcome = outcome.and(Err(error));
         }

@@ -28,6 +28,7 @@ use source::Source;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use windlass_sandbox::Sandbox;
 
 /// The path of a built guest in its source folder.
 const BUILT: &str = ".windlass/guest.wasm";
@@ -169,12 +170,29 @@ fn io_error(path: &Path) -> impl Fn(std::io::Error) -> BuildError + use<> {
     }
 }
 
+/// How guests are built.
+#[derive(Clone, Default)]
+pub(crate) struct GuestBuilder {
+    /// Where guests are made of a base that is kept, if their language has one. None: each is made from nothing, so that a component
+    /// depends on nothing that is kept.
+    bases: Option<Sandbox>,
+}
+
+impl GuestBuilder {
+    /// For a machine on which somebody edits guests.
+    pub(crate) fn with_bases(sandbox: Sandbox) -> Self {
+        Self {
+            bases: Some(sandbox),
+        }
+    }
+}
+
 /// Builds the guest in `folder` and returns the path of its component. Prints each command and its output on standard error.
 /// One build of a package waits for another. Dropping the future stops the build.
 ///
 /// # Errors
 /// [`BuildError`] names the missing tool, the wrong setting or the failed command.
-pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
+pub(crate) async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, BuildError> {
     // Its paths are absolute, because tools run in the guest's folder.
     let source = Source::of(folder)?;
     for of in [&source.guest, &source.package] {
@@ -188,7 +206,7 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     let artifact = match source.language {
         Language::Rust => cargo::build(&source.guest).await,
         Language::JavaScript => npm::build(&source, &work).await,
-        Language::Python => python::build(&source, &work).await,
+        Language::Python => python::build(&source, &work, builder.bases.as_ref()).await,
         Language::Go => go::build(&source, &work).await,
         Language::C => c::build(&source, &work).await,
     }?;
@@ -308,9 +326,13 @@ mod tests {
     #[tokio::test]
     async fn a_folder_without_a_guest_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let error = build(folder.path()).await.unwrap_err();
+        let error = build(folder.path(), &GuestBuilder::default())
+            .await
+            .unwrap_err();
         assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
-        let error = build(&folder.path().join("nope")).await.unwrap_err();
+        let error = build(&folder.path().join("nope"), &GuestBuilder::default())
+            .await
+            .unwrap_err();
         assert!(matches!(error, BuildError::NoFolder(_)), "{error}");
     }
 
@@ -332,7 +354,9 @@ mod tests {
             let link = folder.path().join(link);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();
             symlink(&precious, &link).unwrap();
-            let error = build(folder.path()).await.unwrap_err();
+            let error = build(folder.path(), &GuestBuilder::default())
+                .await
+                .unwrap_err();
             assert!(
                 matches!(&error, BuildError::Link(path) if *path == link),
                 "{error}"

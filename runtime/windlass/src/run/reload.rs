@@ -68,7 +68,10 @@ impl Reload {
             files: options.files.clone(),
             objects: options.from_cluster.then(|| Feed::start(app.clone())),
             built: options.built,
-            builds: options.built.map(|_| Builds::start()).transpose()?,
+            builds: options
+                .built
+                .map(|_| Builds::start(options.builder.clone()))
+                .transpose()?,
             started: app.configuration.load().manager_spec(),
             local: LocalCluster::of(&app.configuration.load()),
             has_fleet: options.simulated.is_none(),

@@ -173,3 +173,80 @@ async fn expect_label(alpha: &ConfigMaps, label: &str) -> Result<()> {
     .await?;
     Ok(())
 }
+
+/// `dev` makes a guest in Python of a base, with what a save adds: a module, an import that the base lacks. A module that does more than
+/// the base can, such as to read a file while it is imported, works all the same. `build` makes the component from nothing.
+#[tokio::test]
+async fn saves_of_a_guest_in_python_may_do_all_that_a_build_may() -> Result<()> {
+    if !has_tools(languages::PYTHON.tools, "saves of a guest in Python") {
+        return Ok(());
+    }
+    let outside = Project::new()?;
+    let new = ["new", "saves", "--lang", "python"];
+    windlass(outside.path(), new).await?.expect_code(0)?;
+    let folder = outside.path().join("saves");
+    let (source, base) = (
+        folder.join("guest.py"),
+        folder.join(".windlass/build/python-base/guest.wasm"),
+    );
+    let text = fs::read_to_string(&source)?;
+    let (greeting, import) = ("hello, {who}", "from windlass import (");
+    ensure!(text.contains(greeting) && text.contains(import), "{text}");
+    let save = |more: &str, word: &str| {
+        let text = text.replace(greeting, &format!("{{{word}}}, {{who}}"));
+        fs::write(&source, text.replace(import, &format!("{more}\n{import}")))
+    };
+    let args = ["dev", "--admin", "127.0.0.1:0"];
+    let mut dev = Program::spawn(command(&folder, binary()?, args))?;
+    dev.line_with("admin endpoints", BUILD).await?;
+    let alpha = ConfigMaps::in_context(&folder.join(".windlass/kubeconfig"), "alpha").await?;
+    let greets = async |word: &str| {
+        let expected = format!("{word}, world");
+        eventually(BUILD, &format!("{expected:?}"), || async {
+            let value = alpha.greeting("crew").await?;
+            Ok(Seen::of(value, |value| {
+                value
+                    .as_ref()
+                    .is_some_and(|value| value.starts_with(&expected))
+            }))
+        })
+        .await
+    };
+    greets("hello").await?;
+    ensure!(base.is_file(), "the guest is made of a base");
+
+    fs::create_dir(folder.join("words"))?;
+    fs::write(folder.join("words/greet.py"), "WORD = 'ahoy'\n")?;
+    save("from words.greet import WORD", "WORD")?;
+    greets("ahoy").await?;
+    save("import textwrap", "textwrap.shorten('good  day', 20)")?;
+    greets("good day").await?;
+    let of_base = fs::read(&base)?;
+    ensure!(
+        of_base == fs::read(folder.join(".windlass/guest.wasm"))?,
+        "it is made of a base"
+    );
+
+    fs::write(folder.join("word.txt"), "hi")?;
+    save(
+        "import pathlib\nWORD = pathlib.Path('/1/word.txt').read_text()",
+        "WORD",
+    )?;
+    greets("hi").await?;
+    ensure!(
+        of_base != fs::read(folder.join(".windlass/guest.wasm"))?,
+        "it is made from nothing"
+    );
+    fs::write(&source, &text)?;
+    greets("hello").await?;
+    dev.signal("TERM")?;
+    dev.wait(SOON).await?.expect_code(0)?;
+
+    windlass(&folder, ["build"]).await?.expect_code(0)?;
+    let built = fs::read(folder.join(".windlass/guest.wasm"))?;
+    ensure!(
+        built != fs::read(&base)?,
+        "what is published depends on nothing that is kept"
+    );
+    Ok(())
+}

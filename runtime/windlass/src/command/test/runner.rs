@@ -4,7 +4,7 @@ use crate::cli::IdleArgs;
 use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
 use crate::dev::cases::{Case, Difference};
-use crate::dev::guest_build::{build, state_folder};
+use crate::dev::guest_build::{GuestBuilder, build, state_folder};
 use crate::dev::seed::unreadable;
 use crate::dev::simulated::Simulated;
 use crate::guests::{Lack, ReconcilerNeeds};
@@ -97,6 +97,7 @@ impl Runner {
             from_cluster: false,
             simulated: Some(simulated),
             built: None,
+            builder: GuestBuilder::default(),
             admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             idle: IdleArgs {
                 exit_when_idle: true,
@@ -133,7 +134,8 @@ impl Runner {
         for folder in run::source_folders(configuration) {
             let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
             if self.built.insert(real) {
-                let building = self.stop.run_until_cancelled(build(&folder));
+                let builder = GuestBuilder::default();
+                let building = self.stop.run_until_cancelled(build(&folder, &builder));
                 building.await.context("interrupted")??;
             }
         }

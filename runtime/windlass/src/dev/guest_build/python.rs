@@ -1,13 +1,17 @@
 //! Builds guests in Python with componentize-py. Entry point: [`build`].
 
+mod base;
+
 use super::inputs::Inputs;
 use super::settings::{self, Settings, read_toml};
 use super::source::Source;
 use super::tool::{Tool, on_path};
 use super::{BuildError, contract, fetched, io_error};
 use crate::watch::is_left_by_tools;
+use base::Base;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use windlass_sandbox::Sandbox;
 
 /// The tool that makes the component.
 pub(super) const PACKAGE: (&str, &str) = ("componentize-py", "0.25.1");
@@ -48,8 +52,12 @@ struct Tools {
     pyrefly: Option<serde::de::IgnoredAny>,
 }
 
-/// Builds a guest and returns the component in `work`.
-pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+/// Builds a guest and returns the component in `work`. With `bases` it makes it of a base, if it can.
+pub(super) async fn build(
+    source: &Source,
+    work: &Path,
+    bases: Option<&Sandbox>,
+) -> Result<PathBuf, BuildError> {
     let (folder, package) = (&source.guest, &source.package);
     let settings = settings(source)?;
     let (file, setting) = settings_file(source);
@@ -86,14 +94,51 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
         None => no_packages(work)?,
     };
     let componentizer = program(folder, PACKAGE).await?;
-    let mut tool = Tool::new(&componentizer, folder, remedy(PACKAGE))
-        // Prints the exceptions of the guest's modules, without the stack of the tool.
-        .without_env("RUST_BACKTRACE")
-        .args(["--quiet", "--wit-path"])
-        .arg(wit)
-        .args(["--world", settings.world.name(), "componentize"])
+    let tool = || {
+        Tool::new(&componentizer, folder, remedy(PACKAGE))
+            // Prints the exceptions of the guest's modules, without the stack of the tool.
+            .without_env("RUST_BACKTRACE")
+            // As in an activated environment.
+            .env("VIRTUAL_ENV", &packages)
+            .args(["--quiet", "--wit-path"])
+            .arg(&wit)
+            .args(["--world", settings.world.name(), "componentize"])
+    };
+    let base = Base {
+        source,
+        work,
+        wit: &wit,
+        packages: &packages,
+        entry,
+        has_mapper: settings.world.has_mapper(),
+    };
+    let make = async {
+        if let Some(bases) = bases
+            && let Some(made) = base.make(bases, tool).await?
+        {
+            return Ok(made);
+        }
+        from_nothing(source, tool(), &exports, &component).await?;
+        if venv.is_none() {
+            inputs.note(&component)?;
+        }
+        Ok(component.clone())
+    };
+    let (made, ()) = tokio::try_join!(make, check_types(package, &packages))?;
+    Ok(made)
+}
+
+/// Makes a component of the guest's modules and all that they import.
+async fn from_nothing(
+    source: &Source,
+    tool: Tool,
+    exports: &Path,
+    component: &Path,
+) -> Result<(), BuildError> {
+    let package = &source.package;
+    let mut tool = tool
         .arg("--python-path")
-        .arg(&exports)
+        .arg(exports)
         .args(["--python-path", "."]);
     let shared = Some(package.clone()).filter(|_| source.is_part());
     let modules = MODULES.map(|name| package.join(name)).into_iter();
@@ -102,17 +147,7 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
             tool = tool.arg("--python-path").arg(folder);
         }
     }
-    // As in an activated environment.
-    let tool = tool
-        .env("VIRTUAL_ENV", &packages)
-        .arg(EXPORTS)
-        .arg("--output")
-        .arg(&component);
-    tokio::try_join!(tool.run(), check_types(package, &packages))?;
-    if venv.is_none() {
-        inputs.note(&component)?;
-    }
-    Ok(component)
+    tool.arg(EXPORTS).arg("--output").arg(component).run().await
 }
 
 /// Checks the types of the whole package, if its pyproject.toml has settings for that. `environment` is that of its packages.
@@ -266,7 +301,7 @@ mod tests {
         let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
         std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
         let source = Source::of(path).unwrap();
-        let said = build(&source, path).await.unwrap_err().to_string();
+        let said = build(&source, path, None).await.unwrap_err().to_string();
         assert!(
             said.contains("greeter") && said.contains("tool.windlass.entry"),
             "{said}"

@@ -1,6 +1,6 @@
 //! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
 
-use super::{BuildError, build, package};
+use super::{BuildError, GuestBuilder, build, package};
 use crate::watch::{Target, Watch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ pub(crate) struct Builds {
     packages: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// Folders to build, and whether that replaces a stopped build of the folder.
     asked: BTreeMap<PathBuf, bool>,
+    builder: GuestBuilder,
     running: Option<Running>,
 }
 
@@ -42,11 +43,12 @@ impl Builds {
     ///
     /// # Errors
     /// When the system has no more file watchers.
-    pub(crate) fn start() -> notify::Result<Self> {
+    pub(crate) fn start(builder: GuestBuilder) -> notify::Result<Self> {
         Ok(Self {
             watch: Watch::start()?,
             packages: BTreeMap::new(),
             asked: BTreeMap::new(),
+            builder,
             running: None,
         })
     }
@@ -82,7 +84,7 @@ impl Builds {
             if self.running.is_none()
                 && let Some((folder, must_end)) = self.asked.pop_first()
             {
-                self.running = Some(Running::start(folder, must_end));
+                self.running = Some(Running::start(folder, must_end, self.builder.clone()));
             }
             let ended = async {
                 match &mut self.running {
@@ -109,13 +111,13 @@ impl Builds {
 }
 
 impl Running {
-    fn start(folder: PathBuf, must_end: bool) -> Self {
+    fn start(folder: PathBuf, must_end: bool, builder: GuestBuilder) -> Self {
         let of = folder.clone();
         Self {
             folder,
             must_end,
             began: Instant::now(),
-            build: async move { build(&of).await }.boxed(),
+            build: async move { build(&of, &builder).await }.boxed(),
         }
     }
 
