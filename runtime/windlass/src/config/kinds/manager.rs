@@ -39,8 +39,7 @@ pub(crate) struct ManagerSpec {
     pub(crate) leader_election: LeaderElectionSpec,
     /// How registries of images are reached.
     pub(crate) registries: RegistriesSpec,
-    /// Guests that Reconcilers in the local cluster use by these names: `guests: {hello: {path: ./hello.wasm}}`, relative to the document's
-    /// folder. Default: none.
+    /// Guests that Reconcilers in the local cluster use by these names, each a `{path: ./hello.wasm}`. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) guests: BTreeMap<String, InstalledGuest>,
     /// Programs that Providers in the local cluster use by their names. Default: none.

@@ -58,13 +58,13 @@ pub(crate) struct ProviderSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<Exec>,
     /// What kubeconfigs in objects, and kcp, may name: hosts, `*.example.com`, addresses, CIDRs.
-    /// Default: all but loopback and link-local; of kcp, the host of its kubeconfig.
+    /// Default: all but loopback, link-local; kcp's host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allow_servers: Option<Vec<String>>,
     /// Whether kubeconfigs in objects may switch off the verification of certificates. Default: false.
     pub(crate) allow_insecure: bool,
-    /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
-    /// Default: keep; `kind` always stops, and kcp always keeps.
+    /// When work on the old server ends if a context names a new one: `keep`, once its caches are filled; `stop`, at once.
+    /// Default: keep.
     pub(crate) on_server_change: OnServerChange,
 }
 
