@@ -381,7 +381,7 @@ fn addresses(
 fn authentication(admin: &AdminSpec, local: LocalCluster) -> Result<Authentication> {
     match (admin.authentication, local) {
         (Some(Authentication::TokenReview), LocalCluster::None) => bail!(
-            "spec.admin.authentication: TokenReview needs a local cluster: name it in spec.local, or use TokenFile"
+            "spec.admin.authentication: TokenReview needs a local cluster from the start on: name it in spec.local and start again, or use TokenFile"
         ),
         (Some(asked), _) => Ok(asked),
         (None, LocalCluster::OfPod) => Ok(Authentication::TokenReview),

@@ -234,6 +234,7 @@ impl Sandbox {
         if let Some(component) = self.cached(digest).await {
             return Ok(component);
         }
+        let _permit = self.compile_permit(&TenantName::default()).await;
         let functions = self.functions_of(&Source::from(guest));
         let compiled = self.compiled(name, digest, bytes, functions).await;
         compiled.map(|(component, _)| component)

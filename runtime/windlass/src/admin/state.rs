@@ -327,7 +327,8 @@ fn why_unknown(problems: &[Problem], cluster: &str) -> String {
 
 /// Whether a text has a name, and not as a part of a longer one.
 fn names(text: &str, name: &str) -> bool {
-    let is_part = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
+    let of_names = |character: char| character.is_alphanumeric() || "-_".contains(character);
+    let is_part = |neighbour: Option<char>| neighbour.is_some_and(of_names);
     let mut found = text.match_indices(name).filter(|_| !name.is_empty());
     found.any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + name.len()..]);

@@ -221,6 +221,12 @@ async fn saves_of_a_guest_in_python_may_do_all_that_a_build_may() -> Result<()> 
     greets("ahoy").await?;
     save("import textwrap", "textwrap.shorten('good  day', 20)")?;
     greets("good day").await?;
+    // What the guest can do without counts, and so does the order in which Python looks.
+    save(
+        "try:\n    import colorsys\n    WORD = colorsys.__name__\nexcept ImportError:\n    WORD = 'no'",
+        "WORD",
+    )?;
+    greets("colorsys").await?;
     let of_base = fs::read(&base)?;
     ensure!(
         of_base == fs::read(folder.join(".windlass/guest.wasm"))?,
@@ -228,15 +234,20 @@ async fn saves_of_a_guest_in_python_may_do_all_that_a_build_may() -> Result<()> 
     );
 
     fs::write(folder.join("word.txt"), "hi")?;
-    save(
-        "import pathlib\nWORD = pathlib.Path('/1/word.txt').read_text()",
-        "WORD",
-    )?;
-    greets("hi").await?;
-    ensure!(
-        of_base != fs::read(folder.join(".windlass/guest.wasm"))?,
-        "it is made from nothing"
-    );
+    let beside = "import pathlib\nBESIDE = pathlib.Path(__file__).with_name('word.txt')\n";
+    for (more, word) in [
+        ("WORD = BESIDE.read_text()", "hi"),
+        ("WORD = 'hey' if BESIDE.is_file() else 'no'", "hey"),
+        ("print('imported')\nWORD = 'hullo'", "hullo"),
+    ] {
+        save(&format!("{beside}{more}"), "WORD")?;
+        greets(word).await?;
+        let served = fs::read(folder.join(".windlass/guest.wasm"))?;
+        ensure!(
+            served != fs::read(&base)?,
+            "{word}: it is made from nothing"
+        );
+    }
     fs::write(&source, &text)?;
     greets("hello").await?;
     dev.signal("TERM")?;

@@ -51,6 +51,9 @@ pub enum SnapshotError {
     /// The call did not come back.
     #[error("the program does not start: {0}")]
     Call(String),
+    /// It holds something of the host.
+    #[error("the program keeps a stream or another handle of the host open")]
+    Holds,
     /// The base does not take the program. In its own words.
     #[error("the base does not take the program: {0}")]
     Refused(String),
@@ -135,14 +138,15 @@ impl Sandbox {
             let run = on_worker.run(pooled, async |store, instance| {
                 let guest = on_worker.reconciler.load(&mut *store, instance)?;
                 match guest.call_describe(&mut *store).await? {
+                    // Its memory has the number of a handle that no other instance has: of a stream that it wrote to, for instance.
+                    Ok(_) if !store.data().table.is_empty() => Ok(Err(SnapshotError::Holds)),
                     Ok(_) => State::read(store, instance, parts).await.map(Ok),
-                    Err(said) => Ok(Err(said)),
+                    Err(said) => Ok(Err(SnapshotError::Refused(said))),
                 }
             });
             run.await.map(|(answer, _)| answer)
         });
-        let answer = outcome.await.map_err(|error| failed(&error))?;
-        answer.map_err(SnapshotError::Refused)
+        outcome.await.map_err(|error| failed(&error))?
     }
 }
 

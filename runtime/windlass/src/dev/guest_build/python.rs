@@ -110,7 +110,7 @@ pub(super) async fn build(
         wit: &wit,
         packages: &packages,
         entry,
-        has_mapper: settings.world.has_mapper(),
+        world: settings.world,
     };
     let make = async {
         if let Some(bases) = bases
@@ -119,12 +119,12 @@ pub(super) async fn build(
             return Ok(made);
         }
         from_nothing(source, tool(), &exports, &component).await?;
-        if venv.is_none() {
-            inputs.note(&component)?;
-        }
         Ok(component.clone())
     };
     let (made, ()) = tokio::try_join!(make, check_types(package, &packages))?;
+    if venv.is_none() && made == component {
+        inputs.note(&component)?;
+    }
     Ok(made)
 }
 

@@ -6,6 +6,7 @@
 
 use super::{EXPORTS, MODULES, OUTSIDE, PACKAGE, site_packages};
 use crate::dev::guest_build::inputs::Inputs;
+use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
 use crate::dev::guest_build::{BuildError, built_path, io_error};
@@ -37,7 +38,7 @@ pub(super) struct Base<'a> {
     /// The environment of its packages.
     pub(super) packages: &'a Path,
     pub(super) entry: &'a str,
-    pub(super) has_mapper: bool,
+    pub(super) world: World,
 }
 
 /// What became of it.
@@ -58,25 +59,24 @@ impl Base<'_> {
         sandbox: &Sandbox,
         tool: impl Fn() -> Tool,
     ) -> Result<Option<PathBuf>, BuildError> {
-        let Some(modules) = self.modules()? else {
+        let Some(folders) = self.modules()? else {
             return Ok(None);
         };
         let mut names = self.names();
-        let name = match self.attempt(sandbox, tool(), &modules, &names).await? {
+        let name = match self.attempt(sandbox, tool(), &folders, &names).await? {
             Made::Guest(path) => return Ok(Some(path)),
             Made::Lacks(name) if !names.contains(&name) && names.len() < MOST_NAMES => name,
             _ => return Ok(None),
         };
-        // A new import: a base that has it too.
+        // A new import: a base that has it too. A name that no base can import is kept as well, so that it is tried once.
         names.push(name);
-        match self.attempt(sandbox, tool(), &modules, &names).await? {
-            Made::Guest(path) => {
-                let known = self.folder().join("names");
-                std::fs::write(&known, names.join("\n")).map_err(io_error(&known))?;
-                Ok(Some(path))
-            }
-            _ => Ok(None),
-        }
+        let known = self.folder().join("names");
+        std::fs::write(&known, names.join("\n")).map_err(io_error(&known))?;
+        let made = self.attempt(sandbox, tool(), &folders, &names).await?;
+        Ok(match made {
+            Made::Guest(path) => Some(path),
+            _ => None,
+        })
     }
 
     /// The same with a base that imports these modules, whether or not the guest's first modules do.
@@ -84,13 +84,14 @@ impl Base<'_> {
         &self,
         sandbox: &Sandbox,
         tool: Tool,
-        modules: &BTreeMap<String, String>,
+        folders: &[Texts],
         names: &[String],
     ) -> Result<Made, BuildError> {
-        if !self.is_there(modules, names, tool).await? {
+        if !self.is_there(folders, names, tool).await? {
             return Ok(Made::Not);
         }
-        let program = json!({"entry": self.entry, "mapper": self.has_mapper, "modules": modules});
+        let program =
+            json!({"entry": self.entry, "mapper": self.world.has_mapper(), "folders": folders});
         let (base, guest) = (self.component(), built_path(&self.source.guest));
         let taken = sandbox.snapshot(&base, &guest, &program.to_string()).await;
         let bytes = match taken {
@@ -126,7 +127,7 @@ impl Base<'_> {
     /// Makes the base unless it is there. Returns whether it is there.
     async fn is_there(
         &self,
-        modules: &BTreeMap<String, String>,
+        folders: &[Texts],
         names: &[String],
         tool: Tool,
     ) -> Result<bool, BuildError> {
@@ -138,14 +139,11 @@ impl Base<'_> {
                 .map_err(io_error(&path))
                 .map(|()| path)
         };
-        let more = if self.has_mapper { MAPPER } else { "" };
+        let more = if self.world.has_mapper() { MAPPER } else { "" };
         let text = write(EXPORTS, format!("{TEXT}{more}"))?;
         let sdk = Some(self.source.package.join(MODULES[1])).filter(|sdk| sdk.is_dir());
-        let words = [
-            &[PACKAGE.1][..],
-            &names.iter().map(String::as_str).collect::<Vec<_>>(),
-        ]
-        .concat();
+        let mut words = vec![PACKAGE.1, self.world.name()];
+        words.extend(names.iter().map(String::as_str));
         let mut inputs = Inputs::new(&words).path(&text)?.path(self.wit)?;
         let packages = site_packages(self.packages)?;
         // Packages elsewhere, which change unseen.
@@ -158,9 +156,19 @@ impl Base<'_> {
         if inputs.made(&self.component()) {
             return Ok(true);
         }
+        let failed = self.folder().join("failed");
+        if inputs.made(&failed) {
+            return Ok(false);
+        }
         // JSON of texts is Python.
-        let given = format!("TEXTS = {}\nNAMES = {}\n", json!(modules), json!(names));
-        write("windlass_modules", given)?;
+        let (entry, _) = self.entry.split_once(':').unwrap_or((self.entry, ""));
+        let given = [
+            ("FOLDERS", json!(folders)),
+            ("NAMES", json!(names)),
+            ("ENTRY", json!(entry)),
+        ];
+        let given = given.map(|(name, value)| format!("{name} = {value}\n"));
+        write("windlass_modules", given.concat())?;
         let mut tool = tool.arg("--python-path").arg(&exports);
         if let Some(sdk) = &sdk {
             tool = tool.arg("--python-path").arg(sdk);
@@ -171,45 +179,72 @@ impl Base<'_> {
             .arg(self.component())
             .ask();
         let is_there = made.await?.is_some();
-        if is_there {
-            inputs.note(&self.component())?;
+        let noted = if is_there { self.component() } else { failed };
+        if !is_there {
+            tracing::info!(
+                guest = %self.source.guest.display(),
+                "no base for the guest can be made: each save builds it as a whole"
+            );
+            std::fs::write(&noted, "").map_err(io_error(&noted))?;
         }
+        inputs.note(&noted)?;
         Ok(is_there)
     }
 
-    /// The texts of the guest's modules, by their paths in the folders of modules. `None`: there are too many, or one is no text.
-    fn modules(&self) -> Result<Option<BTreeMap<String, String>>, BuildError> {
+    /// The texts of the guest's modules: of each folder of modules by their paths there, in the order in which Python looks. `None`: there are too
+    /// many, or one is no text, or none of the package.
+    fn modules(&self) -> Result<Option<Vec<Texts>>, BuildError> {
         let (guest, package) = (&self.source.guest, &self.source.package);
-        let mut texts = Texts::default();
-        let shared = Some(package).filter(|_| self.source.is_part());
-        // The first folder that has a module counts, as for Python.
-        for folder in [guest].into_iter().chain(shared) {
-            texts.read(folder, "", 0)?;
+        let shared = Some(package.clone()).filter(|_| self.source.is_part());
+        let folders = [guest.clone()].into_iter().chain(shared);
+        let mut reading = Reading {
+            within: std::fs::canonicalize(package).map_err(io_error(package))?,
+            left: LARGEST,
+            is_refused: false,
+        };
+        let mut all = Vec::new();
+        for folder in folders.chain([package.join(MODULES[0])]) {
+            let mut texts = Texts::new();
+            reading.folder(&folder, "", 0, &mut texts)?;
+            all.push(texts);
         }
-        texts.read(&package.join(MODULES[0]), "", 0)?;
-        Ok(Some(texts.by_path).filter(|_| !texts.is_refused))
+        Ok(Some(all).filter(|_| !reading.is_refused))
     }
 }
 
-/// Whether an environment has packages that are elsewhere, as of `pip install --editable`.
+/// The texts of a folder of modules, by their paths in it.
+type Texts = BTreeMap<String, String>;
+
+/// Whether an environment has packages that are elsewhere, as of `pip install --editable`. Makers of environments write some of these files too.
 fn has_links_to_packages(folder: &Path) -> bool {
+    const OF_MAKERS: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
     let Ok(entries) = std::fs::read_dir(folder) else {
         return false;
     };
-    let mut paths = entries.flatten().map(|entry| entry.path());
-    paths.any(|path| path.extension().is_some_and(|extension| extension == "pth"))
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    names.any(|name| {
+        let name = name.to_string_lossy();
+        name.ends_with(".pth") && !OF_MAKERS.contains(&&*name)
+    })
 }
 
-#[derive(Default)]
-struct Texts {
-    by_path: BTreeMap<String, String>,
-    bytes: usize,
+/// Reads modules, of this package alone: a project may come from a stranger, and a link in it lead anywhere.
+struct Reading {
+    within: PathBuf,
+    /// Bytes that may still be read.
+    left: usize,
     is_refused: bool,
 }
 
-impl Texts {
+impl Reading {
     /// Reads the modules of a folder. `prefix` is its path in the folder of modules, with a slash behind it.
-    fn read(&mut self, folder: &Path, prefix: &str, depth: usize) -> Result<(), BuildError> {
+    fn folder(
+        &mut self,
+        folder: &Path,
+        prefix: &str,
+        depth: usize,
+        into: &mut Texts,
+    ) -> Result<(), BuildError> {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return Ok(());
         };
@@ -227,24 +262,26 @@ impl Texts {
                 continue;
             }
             if path.is_dir() {
-                self.read(&path, &format!("{prefix}{name}/"), depth + 1)?;
+                self.folder(&path, &format!("{prefix}{name}/"), depth + 1, into)?;
             } else if path.extension().is_some_and(|extension| extension == "py") {
-                self.add(format!("{prefix}{name}"), &path);
+                self.file(&path)
+                    .map(|text| into.insert(format!("{prefix}{name}"), text));
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, name: String, path: &Path) {
-        let size = std::fs::metadata(path).map_or(LARGEST, |file| file.len() as usize);
-        self.bytes = self.bytes.saturating_add(size);
-        if self.bytes > LARGEST {
-            self.is_refused = true;
-            return;
+    fn file(&mut self, path: &Path) -> Option<String> {
+        let real = std::fs::canonicalize(path).ok();
+        let is_own = real.is_some_and(|real| real.starts_with(&self.within) && real.is_file());
+        let text = Some(path).filter(|_| is_own).and_then(|path| {
+            let bytes = windlass_fleet::file::read(path, self.left as u64).ok()?;
+            String::from_utf8(bytes).ok()
+        });
+        match &text {
+            Some(text) => self.left -= text.len(),
+            None => self.is_refused = true,
         }
-        match std::fs::read_to_string(path) {
-            Ok(text) => _ = self.by_path.entry(name).or_insert(text),
-            Err(_) => self.is_refused = true,
-        }
+        text
     }
 }

@@ -4,9 +4,12 @@ The first call of `describe` takes the guest's modules as the config. `windlass 
 """
 
 import ast
+import builtins
 import importlib
 import importlib.util
+import io
 import json
+import os
 import random
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
@@ -18,61 +21,40 @@ from wit_world.exports import reconciler
 from wit_world.imports import config
 
 
-class _Imports(ast.NodeVisitor):
-    """The modules that a text imports as soon as it is imported itself."""
-
-    def __init__(self):
-        self.names = set()
-
-    def visit_FunctionDef(self, node):
-        pass
-
-    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
-
-    def visit_Import(self, node):
-        self.names.update(alias.name for alias in node.names)
-
-    def visit_ImportFrom(self, node):
-        if node.level == 0 and node.module:
-            self.names.add(node.module)
-            self.names.update(f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _top(files):
-    return {file.partition("/")[0].removesuffix(".py") for file in files}
-
-
-def _import_what_the_guest_imports():
-    found = _Imports()
-    for text in windlass_modules.TEXTS.values():
-        try:
-            found.visit(ast.parse(text))
-        except SyntaxError:
-            continue
-    own = _top(windlass_modules.TEXTS)
-    for name in [*windlass_modules.NAMES, *sorted(found.names)]:
-        if name.partition(".")[0] not in own:
-            try:
-                importlib.import_module(name)
-            except Exception:  # it may be the name of a function, or of a module that is not there
-                pass
-    windlass_modules.TEXTS = {}
-
-
 class _Modules:
-    """Finds the guest's modules among their texts."""
+    """Finds the guest's modules among their texts: of each folder of modules a map from files to texts, the first one first."""
 
-    def __init__(self, texts):
-        self.texts = texts
+    def __init__(self, folders):
+        self.folders = folders
+        self.texts = {}
+
+    def locate(self, name):
+        """The file of a module, whether it is a package, and its text."""
+        place = name.replace(".", "/")
+        for texts in self.folders:
+            for file, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
+                if file in texts:
+                    return file, is_package, texts[file]
+        return None
+
+    def has_below(self, name):
+        """Whether a folder has modules, and is no package."""
+        below = name.replace(".", "/") + "/"
+        return any(file.startswith(below) for texts in self.folders for file in texts)
 
     def find_spec(self, name, path=None, target=None):
-        place = name.replace(".", "/")
-        for file, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
-            if file in self.texts:
-                return importlib.util.spec_from_loader(name, self, origin=file, is_package=is_package)
-        if any(file.startswith(f"{place}/") for file in self.texts):
-            return ModuleSpec(name, None, is_package=True)
-        return None
+        found = self.locate(name)
+        if found:
+            file, is_package, self.texts[name] = found
+            spec = importlib.util.spec_from_loader(name, self, origin=file, is_package=is_package)
+        elif self.has_below(name):
+            spec, is_package = ModuleSpec(name, None, is_package=True), True
+        else:
+            return None
+        if is_package:
+            # A folder that is not there, so that who lists it is noticed.
+            spec.submodule_search_locations = ["/" + name.replace(".", "/")]
+        return spec
 
     def create_module(self, spec):
         return None
@@ -80,7 +62,99 @@ class _Modules:
     def exec_module(self, module):
         file = module.__spec__.origin
         module.__file__ = file
-        exec(compile(self.texts[file], file, "exec", dont_inherit=True), module.__dict__)
+        exec(compile(self.texts.pop(module.__name__), file, "exec", dont_inherit=True), module.__dict__)
+
+
+class _Imports(ast.NodeVisitor):
+    """The modules that a module imports as soon as it is imported itself."""
+
+    def __init__(self, name, is_package):
+        self.package = name if is_package else name.rpartition(".")[0]
+        self.names = []
+
+    def visit_FunctionDef(self, node):
+        pass
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+    def visit_Import(self, node):
+        self.names += [alias.name for alias in node.names]
+
+    def visit_ImportFrom(self, node):
+        name = node.module or ""
+        if node.level:
+            try:
+                name = importlib.util.resolve_name("." * node.level + name, self.package)
+            except ImportError:
+                return
+        self.names += [name, *(f"{name}.{alias.name}" for alias in node.names)]
+
+
+def _import_what_the_guest_imports():
+    modules = _Modules(windlass_modules.FOLDERS)
+    waiting, seen = [*windlass_modules.NAMES, windlass_modules.ENTRY], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        waiting += [name.rpartition(".")[0]] if "." in name else []
+        found = modules.locate(name)
+        if found:
+            _, is_package, text = found
+            imports = _Imports(name, is_package)
+            try:
+                imports.visit(ast.parse(text))
+            except (SyntaxError, ValueError):
+                continue
+            waiting += imports.names
+        elif not modules.locate(name.partition(".")[0]):
+            try:
+                importlib.import_module(name)
+            except Exception:  # it may be the name of a function, or of a module that is not there
+                pass
+    windlass_modules.FOLDERS = []
+
+
+class _Missed:
+    """Stands behind all that find modules, and knows what they did not find."""
+
+    def __init__(self):
+        self.names = []
+
+    def find_spec(self, name, path=None, target=None):
+        self.names.append(name)
+        return None
+
+
+class _Reads:
+    """Notices who looks at files while modules are imported: there are none here."""
+
+    PLACES = (
+        (os, ("access", "listdir", "lstat", "open", "scandir", "stat", "walk")),
+        (io, ("open", "open_code")),
+        (builtins, ("open",)),
+    )
+
+    def __init__(self):
+        self.any = False
+        self.before = [(module, name, getattr(module, name)) for module, names in self.PLACES for name in names]
+
+    def __enter__(self):
+        for module, name, function in self.before:
+            setattr(module, name, self.noticed(function))
+        return self
+
+    def noticed(self, function):
+        def noticing(*arguments, **named):
+            self.any = True
+            return function(*arguments, **named)
+
+        return noticing
+
+    def __exit__(self, *error):
+        for module, name, function in self.before:
+            setattr(module, name, function)
 
 
 _taken = None
@@ -88,22 +162,29 @@ _is_begun = False
 
 
 def _take():
-    """Imports the guest. The error is the name of a module that the base lacks, or empty."""
+    """Imports the guest. The error is the name of a module that a base should have, or empty: the guest cannot be made of a base."""
     given = json.loads(config.get())
-    texts = given["modules"]
-    if not _top(texts).isdisjoint(sys.modules):
+    modules, missed = _Modules(given["folders"]), _Missed()
+    if any(modules.locate(name) for name in sys.modules if "." not in name):
         raise Err("")
     finders = sys.meta_path[:]
-    # There are no files here any more.
-    sys.meta_path[:] = [_Modules(texts), *(finder for finder in finders if finder is not PathFinder)]
+    sys.meta_path[:] = [modules, *(finder for finder in finders if finder is not PathFinder), missed]
+    failure = None
     try:
-        return component.exports(given["entry"], mapper=given["mapper"])
-    except ModuleNotFoundError as error:
-        raise Err(error.name or "") from None
-    except BaseException:
-        raise Err("") from None
+        with _Reads() as reads:
+            made = component.exports(given["entry"], mapper=given["mapper"])
+    except BaseException as error:
+        failure = error
     finally:
         sys.meta_path[:] = finders
+    # Also what the guest can do without.
+    for name in missed.names:
+        if name not in windlass_modules.NAMES and not modules.locate(name.partition(".")[0]):
+            raise Err(name)
+    if failure is not None or reads.any:
+        raise Err("")
+    modules.folders = []
+    return made
 
 
 def _begin():
