@@ -89,9 +89,14 @@ pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     raise_descriptor_limit();
     let startup = Startup::new(&options).await?;
     let configuration = &startup.merged.configuration;
-    let local = LocalCluster::of(configuration);
-    let admin = configuration.manager_spec().admin;
-    let wanted = addresses(options.admin, options.simulated.is_none(), &admin, local)?;
+    let manager = configuration.manager_spec();
+    let local = LocalCluster::of(&manager);
+    let wanted = addresses(
+        options.admin,
+        options.simulated.is_none(),
+        &manager.admin,
+        local,
+    )?;
     let free_port = options.simulated.is_some() && options.admin.is_none();
     let sockets = admin::bind(wanted, free_port)?;
     startup.serve(options, (wanted, sockets), stop).await

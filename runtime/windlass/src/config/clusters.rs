@@ -55,9 +55,9 @@ pub(crate) enum LocalCluster {
 }
 
 impl LocalCluster {
-    /// What these documents make it, of which the Manager counts at the start of the process alone.
-    pub(crate) fn of(configuration: &Configuration) -> Self {
-        match configuration.manager_spec().local {
+    /// What the Manager at the start of the process makes it.
+    pub(crate) fn of(manager: &ManagerSpec) -> Self {
+        match &manager.local {
             Some(local) if local.in_cluster => Self::OfPod,
             Some(_) => Self::Named,
             None if in_cluster().is_ok() => Self::OfPod,

@@ -40,9 +40,8 @@ pub(super) struct Reload {
     changes: Changes,
     providers: Providers,
     notices: Notices,
-    /// The Manager at the start of the process, and its local cluster, which stays.
+    /// The Manager at the start of the process.
     started: ManagerSpec,
-    local: LocalCluster,
     watch: Watch,
     /// Rollbacks from the admin endpoints.
     rollbacks: mpsc::Receiver<RollbackCall>,
@@ -73,7 +72,6 @@ impl Reload {
                 .map(|_| Builds::start(options.builder.clone()))
                 .transpose()?,
             started: app.configuration.load().manager_spec(),
-            local: LocalCluster::of(&app.configuration.load()),
             has_fleet: options.simulated.is_none(),
             changes: Changes::new(app.manager.clone()),
             app,
@@ -197,7 +195,9 @@ impl Reload {
         self.app.manager.set_drain_timeout(now.drain_timeout());
         self.app.manager.set_metric_limits(now.metric_limits());
         self.app.manager.set_caches(now.caches.options());
-        match addresses(self.admin, self.has_fleet, &now.admin, self.local) {
+        // The local cluster is that of the start.
+        let local = LocalCluster::of(&self.started);
+        match addresses(self.admin, self.has_fleet, &now.admin, local) {
             Ok(wanted) => drop(self.addresses.send_replace(wanted)),
             Err(error) => tracing::error!(%error, "the admin endpoints stay as they are"),
         }

@@ -34,9 +34,6 @@ const TIME: Duration = Duration::from_secs(30);
 /// Why a base does not become a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The base would be compiled for each program.
-    #[error("compiled components are not kept: name a folder for them with --cache")]
-    NoCache,
     /// It is no base.
     #[error("{base} cannot be a base: {problem}")]
     Base {
@@ -61,7 +58,7 @@ pub enum SnapshotError {
 
 impl Sandbox {
     /// Calls `describe` of a base with the program as its config, and returns the component that the base then is. The machine code of
-    /// its functions is that of the guest in the file `guest`, if that was made of the same base.
+    /// its functions is that of the guest in the file `guest`, if that was made of the same base. Without a cache the base is compiled each time.
     ///
     /// # Errors
     /// [`SnapshotError`]. What the base says of the program is [`SnapshotError::Refused`].
@@ -74,9 +71,6 @@ impl Sandbox {
         guest: &Path,
         program: &str,
     ) -> Result<Vec<u8>, SnapshotError> {
-        if self.cache().is_none() {
-            return Err(SnapshotError::NoCache);
-        }
         let name = base.display().to_string();
         let wrong = |error: wasmtime::Error| SnapshotError::Base {
             base: name.clone(),

@@ -172,7 +172,7 @@ struct Present<S> {
     status: Option<S>,
 }
 
-/// The status to write, and how it differs; none: the object is gone, or has it already.
+/// The status to write, and how it differs from the present one. None: the object is gone, or has this status already.
 fn differs<S: AnyStatus>(
     watches: &Watches,
     object: &Object,

@@ -24,9 +24,11 @@ const MAPPER: &str = "\n\nclass Mapper:\n    \"\"\"The export `mapper`.\"\"\"\n\
      def map_objects(self, cluster, kind, objects):\n        _begin()\n        \
      return _taken[1]().map_objects(cluster, kind, objects)\n";
 
-/// Most bytes of the guest's modules together, most folders within each other, and most modules that the base is told to import.
+/// Most bytes of the guest's modules together.
 const LARGEST: usize = 4 << 20;
+/// Most folders within each other.
 const DEEPEST: usize = 16;
+/// Most names of modules that a base imports beside those that the guest's modules name.
 const MOST_NAMES: usize = 200;
 
 /// A base, and the guest that is to be made of it.
@@ -68,7 +70,7 @@ impl Base<'_> {
             Made::Lacks(name) if !names.contains(&name) && names.len() < MOST_NAMES => name,
             _ => return Ok(None),
         };
-        // A new import: a base that has it too. A name that no base can import is kept as well, so that it is tried once.
+        // The guest has a new import, so a new base gets it. The name is kept even if no base can import it, so that this is tried once.
         names.push(name);
         let known = self.folder().join("names");
         std::fs::write(&known, names.join("\n")).map_err(io_error(&known))?;

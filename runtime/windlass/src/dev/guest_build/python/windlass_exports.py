@@ -26,7 +26,6 @@ class _Modules:
 
     def __init__(self, folders):
         self.folders = folders
-        self.texts = {}
 
     def locate(self, name):
         """The file of a module, whether it is a package, and its text."""
@@ -45,7 +44,7 @@ class _Modules:
     def find_spec(self, name, path=None, target=None):
         found = self.locate(name)
         if found:
-            file, is_package, self.texts[name] = found
+            file, is_package, _ = found
             spec = importlib.util.spec_from_loader(name, self, origin=file, is_package=is_package)
         elif self.has_below(name):
             spec, is_package = ModuleSpec(name, None, is_package=True), True
@@ -60,9 +59,9 @@ class _Modules:
         return None
 
     def exec_module(self, module):
-        file = module.__spec__.origin
+        file, _, text = self.locate(module.__name__)
         module.__file__ = file
-        exec(compile(self.texts.pop(module.__name__), file, "exec", dont_inherit=True), module.__dict__)
+        exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
 
 
 class _Imports(ast.NodeVisitor):
