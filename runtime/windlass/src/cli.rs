@@ -192,7 +192,7 @@ pub(crate) struct IdleArgs {
     /// End once every cluster is ready and nothing is left to reconcile; print what was done
     #[arg(long)]
     pub(crate) exit_when_idle: bool,
-    /// How long to wait for that; then the failing keys are listed
+    /// How long to wait for that, without the time to load guests; then the failing keys are listed
     #[arg(
         long,
         value_name = "DURATION",

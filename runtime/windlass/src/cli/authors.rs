@@ -78,7 +78,7 @@ pub(crate) struct TestArgs {
     /// Only this test; may be given several times
     #[arg(long = "case", value_name = "NAME")]
     pub(crate) cases: Vec<String>,
-    /// How long a test, or a step of it, may take until nothing is left to do
+    /// How long a test, or a step of it, may take until nothing is left to do, without the time to load guests
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
     /// Run again after every save, until a signal
@@ -98,7 +98,7 @@ pub(crate) struct RulesArgs {
     /// Add them to DIR/windlass.yaml
     #[arg(long)]
     pub(crate) write: bool,
-    /// How long a test, or a step of it, may take until nothing is left to do
+    /// How long a test, or a step of it, may take until nothing is left to do, without the time to load guests
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
 }

@@ -63,6 +63,7 @@ pub(crate) struct ClusterReport {
 /// How long a wait lasts if the manager does not become idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
+    /// Without the time in which guests are loaded, which has limits of its own and depends on the machine.
     pub(crate) timeout: Duration,
     /// Until only keys are left that have failed so often in a row; none: until the timeout.
     pub(crate) failures: Option<u32>,
@@ -81,8 +82,10 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
     let start = Instant::now();
     let expected = simulated.map(Simulated::names).unwrap_or_default();
     let (mut steady, mut hopeless) = (0, 0);
+    let mut waited = Waited::since(start);
     loop {
         let snapshot = snapshot(app, &expected).await;
+        waited.until(Instant::now(), snapshot.loading);
         steady = if snapshot.busy.is_empty() {
             steady + 1
         } else {
@@ -92,7 +95,7 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
             true => hopeless + 1,
             false => 0,
         };
-        let is_over = start.elapsed() >= patience.timeout;
+        let is_over = waited.time >= patience.timeout;
         if steady.max(hopeless) >= STEADY || is_over {
             return report(app, simulated, start.elapsed(), snapshot);
         }
@@ -100,8 +103,34 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
     }
 }
 
+/// The part of a wait that counts.
+struct Waited {
+    time: Duration,
+    /// Up to when it is known what counts.
+    seen: Instant,
+}
+
+impl Waited {
+    fn since(start: Instant) -> Self {
+        Self {
+            time: Duration::ZERO,
+            seen: start,
+        }
+    }
+
+    /// Counts what has passed, unless a guest was loaded.
+    fn until(&mut self, now: Instant, loading: bool) {
+        if !loading {
+            self.time += now.duration_since(self.seen);
+        }
+        self.seen = now;
+    }
+}
+
 /// The manager at one moment.
 struct Snapshot {
+    /// Whether a guest is being loaded.
+    loading: bool,
     /// Why the manager is not idle, for people.
     busy: Vec<String>,
     failing: Vec<KeyView>,
@@ -136,7 +165,12 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     }
     let loading = app.statuses.all().into_iter();
     let loading = loading.filter(|(_, entry)| entry.loading.is_some());
-    busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
+    let loading: Vec<String> = loading.map(|(name, _)| name).collect();
+    busy.extend(
+        loading
+            .iter()
+            .map(|name| format!("reconciler {name} is being loaded")),
+    );
     let least_failures = idle.least_failures.filter(|_| busy.is_empty());
     busy.extend(idle.busy);
     if !idle.idle && busy.is_empty() {
@@ -149,6 +183,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
         .map(state::key_view)
         .collect();
     Snapshot {
+        loading: !loading.is_empty(),
         busy,
         failing,
         least_failures,
@@ -273,6 +308,17 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_in_which_a_guest_is_loaded_does_not_count() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut waited = Waited::since(start);
+        waited.until(after(2), false);
+        waited.until(after(90), true);
+        waited.until(after(93), false);
+        assert_eq!(waited.time, Duration::from_secs(5));
+    }
 
     #[test]
     fn patience_is_used_up_once_every_key_has_failed_too_often() {

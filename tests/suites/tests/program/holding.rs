@@ -15,20 +15,22 @@ use windlass_harness::program::Program;
 /// Less than anybody was ever held up for here: a `rollback` gives up at this, and the slow ones take twice as long and more.
 const PROMPT: Duration = Duration::from_secs(8);
 
-/// A component that takes a compiler tens of seconds, and is no guest after that: one and a half thousand functions, each of two
-/// thousand steps of which each needs the one before.
-fn slow() -> Vec<u8> {
-    const FUNCTIONS: usize = 1500;
+/// The functions of a component that takes a compiler tens of seconds.
+const MANY: usize = 1500;
+
+/// A component that takes a compiler long, and is no guest after that: each of its functions has two thousand steps, of which each
+/// needs the one before.
+fn slow(functions: usize) -> Vec<u8> {
     const STEP: &[u8] = &[
         0x20, 0, 0x20, 1, 0x6a, 0x21, 0, 0x20, 1, 0x20, 0, 0x6c, 0x21, 1,
     ]; // a += b; b *= a
     let body = [&[0][..], &STEP.repeat(2000), &[0x20, 0, 0x0b]].concat();
     let body = [unsigned(body.len()), body].concat();
     let types = section(1, &[1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f]);
-    let count = unsigned(FUNCTIONS);
-    let functions = section(3, &[&count[..], &[0; FUNCTIONS]].concat());
-    let code = section(10, &[count, body.repeat(FUNCTIONS)].concat());
-    let module = [&b"\0asm\x01\0\0\0"[..], &types, &functions, &code].concat();
+    let count = unsigned(functions);
+    let types_of = section(3, &[&count[..], &vec![0; functions]].concat());
+    let code = section(10, &[count, body.repeat(functions)].concat());
+    let module = [&b"\0asm\x01\0\0\0"[..], &types, &types_of, &code].concat();
     [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
 }
 
@@ -126,6 +128,27 @@ impl Scene {
     }
 }
 
+/// A build machine may take minutes for what takes a second elsewhere.
+#[tokio::test]
+async fn the_time_to_compile_a_component_is_not_time_to_become_idle() -> Result<()> {
+    let project = Project::new()?;
+    project.write("slow.wasm", slow(MANY / 10))?;
+    let slowly = reconciler("slow", "slow.wasm".as_ref());
+    project.write_config(&[slowly, reconciler("hello", &guest("hello"))])?;
+    let impatient = "dev --cache none --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 500ms --output json";
+    let ended = Program::run(project.path(), impatient.split(' '), SOON).await?;
+    assert!(
+        ended.stderr.contains("the guest is being compiled"),
+        "{}",
+        ended.stderr
+    );
+    let told: Json = serde_json::from_str(&ended.expect_code(1)?.stdout)?;
+    assert_eq!(told["busy"], Json::Array(Vec::new()), "{told}");
+    let problem = told["problems"][0].as_str().context("a problem")?;
+    assert!(problem.contains("slow"), "{told}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_component_that_compiles_for_long_delays_its_own_reconciler_alone() -> Result<()> {
     let project = Project::new()?;
@@ -138,7 +161,7 @@ async fn a_component_that_compiles_for_long_delays_its_own_reconciler_alone() ->
     greets(&scene.alpha, "a", "hello, world, from ").await?;
     let before = scene.told("slow").await?["revision"].clone();
 
-    replace(&file, &slow())?;
+    replace(&file, &slow(MANY))?;
     scene
         .tells("slow", "its change to be under way", |told| {
             told["loading"] == true
@@ -229,7 +252,7 @@ async fn a_guest_that_gets_no_memory_delays_its_own_change_alone() -> Result<()>
 #[tokio::test]
 async fn a_start_does_not_wait_for_a_slow_component_to_begin_with_the_others() -> Result<()> {
     let project = Project::new()?;
-    project.write("slow.wasm", slow())?;
+    project.write("slow.wasm", slow(MANY))?;
     let slowly = reconciler("slow", "slow.wasm".as_ref());
     let documents = [slowly, TEAM_B.to_owned(), neighbour("hello")];
     let scene = Scene::start(project, &documents).await?;
