@@ -4,6 +4,7 @@
 mod c;
 mod cargo;
 mod componentize;
+mod components;
 mod contract;
 mod definitions;
 mod exports;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::Api;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 use windlass_harness::eventually::{Seen, eventually};
@@ -39,6 +39,8 @@ const SHELVES: &str = include_str!("../../tests/program/path/shelves.yaml");
 pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     let (source, bar) = of(lang)?;
     let outside = tempfile::tempdir()?;
+    // Of an earlier measurement: what it has is not made again.
+    drop(std::fs::remove_dir_all(kept().join("tools/components")));
     let new = timed(outside.path(), &["new", "demo", "--lang", lang]).await?;
     let folder = outside.path().join("demo");
     std::fs::write(folder.join("shelves.yaml"), SHELVES)?;
@@ -105,7 +107,7 @@ fn seconds(log: &str) -> Vec<f64> {
 
 /// The program as a user's shell runs it, with what toolchains download kept below `target`, as the tests keep it.
 fn command(folder: &Path, args: &[&str]) -> Result<Command> {
-    let kept = windlass_harness::repository().join("target/toolchains");
+    let kept = kept();
     let mut command = Command::new(binary()?);
     command
         .args(args)
@@ -119,6 +121,11 @@ fn command(folder: &Path, args: &[&str]) -> Result<Command> {
         .env("npm_config_prefer_offline", "true")
         .env("ZIG_GLOBAL_CACHE_DIR", kept.join("zig"));
     Ok(command)
+}
+
+/// Where toolchains keep what they download and build.
+fn kept() -> PathBuf {
+    windlass_harness::repository().join("target/toolchains")
 }
 
 async fn alpha(folder: &Path) -> Result<Api<ConfigMap>> {

@@ -1,9 +1,10 @@
 //! `windlass build` over folders of every kind.
 
-use crate::languages::{VENV, has_tools, windlass};
+use crate::languages::{C, GO, JAVASCRIPT, PYTHON, RUST, TYPESCRIPT, has_tools, windlass};
 use crate::project::{Project, reconciler};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tokio::process::Command;
@@ -100,7 +101,7 @@ async fn a_save_builds_again_and_a_mistake_waits_for_the_next() -> Result<()> {
         ["build", "guest", "--watch", "--output", "json"],
     )?;
     let first: Json = serde_json::from_str(&program.line_with("digest", BUILD).await?)?;
-    let source = std::fs::read_to_string(project.path().join("guest/src/lib.rs"))?;
+    let source = fs::read_to_string(project.path().join("guest/src/lib.rs"))?;
 
     let mark = program.line_count();
     project.write("guest/src/lib.rs", "fn broken( {}")?;
@@ -134,7 +135,7 @@ impl Tooled {
         project.write("guest/go.mod", "module demo\n")?;
         let go = format!("#!/bin/sh\ncase $1 in env) echo go1.26.8; exit ;; esac\n{build}");
         let go = project.write("bin/go", go)?;
-        std::fs::set_permissions(go, PermissionsExt::from_mode(0o755))?;
+        fs::set_permissions(go, PermissionsExt::from_mode(0o755))?;
         project.write("children", "")?;
         Ok(Self(project))
     }
@@ -155,7 +156,7 @@ impl Tooled {
     /// The children of the builds that have begun, once there are so many.
     async fn children(&self, count: usize) -> Result<Vec<String>> {
         let began = eventually(SOON, "a build to begin", || async {
-            let children = std::fs::read_to_string(self.0.path().join("children"))?;
+            let children = fs::read_to_string(self.0.path().join("children"))?;
             let children: Vec<String> = children.lines().map(str::to_owned).collect();
             Ok(Seen::of(children, |children| children.len() >= count))
         });
@@ -166,7 +167,7 @@ impl Tooled {
 /// Waits until a process has ended, whether or not somebody has asked how.
 async fn ended(process: &str) -> Result<()> {
     eventually(SOON, &format!("the end of {process}"), || async {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         Ok(Seen::of(stat, |stat| {
             stat.is_empty() || stat.contains(") Z ")
         }))
@@ -226,15 +227,12 @@ async fn a_build_that_writes_into_its_source_comes_to_an_end() -> Result<()> {
 
 #[tokio::test]
 async fn the_same_source_in_another_folder_is_the_same_component() -> Result<()> {
-    for (lang, tools) in [
-        ("rust", &["cargo"][..]),
-        ("go", &["go"]),
-        ("c", &["cc", "python3", VENV]),
-    ] {
-        if !has_tools(tools, &format!("the digest of a guest in {lang}")) {
+    for language in [&RUST, &GO, &C, &JAVASCRIPT, &TYPESCRIPT, &PYTHON] {
+        let lang = language.lang;
+        if !has_tools(language.tools, &format!("the digest of a guest in {lang}")) {
             continue;
         }
-        let mut digests = Vec::new();
+        let (stamp, mut digests) = (language.stamp(), Vec::new());
         for place in ["one", "another/deeper place"] {
             let outside = Project::new()?;
             outside.write(&format!("{place}/.keep"), "")?;
@@ -242,9 +240,15 @@ async fn the_same_source_in_another_folder_is_the_same_component() -> Result<()>
             windlass(&around, ["new", "demo", "--lang", lang])
                 .await?
                 .expect_code(0)?;
-            let built = windlass(&around.join("demo"), ["build", "--output", "json"]).await?;
-            let built: Json = serde_json::from_str(&built.expect_code(0)?.stdout)?;
-            digests.push(built["digest"].clone());
+            let folder = around.join("demo");
+            let source = folder.join(language.source);
+            fs::write(&source, fs::read_to_string(&source)? + &stamp)?;
+            let built = windlass(&folder, ["build", "--output", "json"]).await?;
+            let built = built.expect_code(0)?;
+            let is_made = built.stderr.contains(language.says);
+            assert!(is_made || !digests.is_empty(), "{}", built.stderr);
+            let told: Json = serde_json::from_str(&built.stdout)?;
+            digests.push(told["digest"].clone());
         }
         assert_eq!(digests[0], digests[1], "{lang}");
     }

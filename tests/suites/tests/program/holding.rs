@@ -135,7 +135,8 @@ async fn the_time_to_compile_a_component_is_not_time_to_become_idle() -> Result<
     project.write("slow.wasm", slow(MANY / 10))?;
     let slowly = reconciler("slow", "slow.wasm".as_ref());
     project.write_config(&[slowly, reconciler("hello", &guest("hello"))])?;
-    let impatient = "dev --cache none --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 500ms --output json";
+    let impatient =
+        "dev --cache none --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 500ms --output json";
     let ended = Program::run(project.path(), impatient.split(' '), SOON).await?;
     assert!(
         ended.stderr.contains("the guest is being compiled"),

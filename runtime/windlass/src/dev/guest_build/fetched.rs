@@ -134,14 +134,16 @@ fn requirement(package: &str, version: &str) -> String {
     line
 }
 
+/// The folder of this user's tools. None: there is no home folder.
+pub(super) fn tools_of_user() -> Option<PathBuf> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let tools = named.or_else(|| usual_cache().map(|cache| cache.join("tools")))?;
+    Some(std::path::absolute(&tools).unwrap_or(tools))
+}
+
 /// Without a home folder the tools are in the project.
 fn tools(guest: &Path) -> PathBuf {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let usual = || usual_cache().map(|cache| cache.join("tools"));
-    let tools = named
-        .or_else(usual)
-        .unwrap_or_else(|| guest.join(super::TOOLS));
-    std::path::absolute(&tools).unwrap_or(tools)
+    tools_of_user().unwrap_or_else(|| guest.join(super::TOOLS))
 }
 
 #[cfg(test)]

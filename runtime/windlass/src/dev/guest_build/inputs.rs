@@ -1,9 +1,10 @@
 //! Decides whether a step of a build can be skipped because its inputs are unchanged. It is for slow tools, and for tools whose
-//! output differs in each run: the host would compile the guest again. Entry point: [`Inputs::new`].
+//! output differs in each run: the host would compile the guest again. A copy of a project in another folder has the same inputs.
+//! Entry point: [`Inputs::new`].
 
 use super::{BuildError, io_error};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -15,13 +16,16 @@ const PIECE: usize = 64 * 1024;
 /// The file that marks a Python virtual environment, whose folder may have any name.
 const ENVIRONMENT: &str = "pyvenv.cfg";
 
+/// The file of a Python package that lists what was installed: also programs, whose text has the path of the environment.
+const LIST: (&str, &str) = ("dist-info", "RECORD");
+
 /// The inputs of a step.
 #[derive(Default)]
 pub(super) struct Inputs {
     /// The hash of the inputs. Each has its length before it, so that different lists never have the same bytes.
     digest: Sha256,
-    /// Folders that were read: a link may lead to one of them again.
-    seen: BTreeSet<PathBuf>,
+    /// Folders that were read, with their names: a link may lead to one of them again.
+    seen: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Inputs {
@@ -53,38 +57,52 @@ impl Inputs {
     /// # Errors
     /// When it cannot be read.
     pub(super) fn entry(mut self, path: &Path) -> Result<Self, BuildError> {
-        self.walk(path)?;
+        self.walk(path, Path::new(path.file_name().unwrap_or_default()))?;
         Ok(self)
     }
 
-    fn walk(&mut self, path: &Path) -> Result<(), BuildError> {
-        self.add(path.as_os_str().as_encoded_bytes());
+    /// `name` is the path below the folder of the entry.
+    fn walk(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
         let Ok(metadata) = std::fs::metadata(path) else {
             let leads = std::fs::read_link(path).map_err(io_error(path))?;
+            self.named("link", name);
             self.add(leads.as_os_str().as_encoded_bytes());
             return Ok(());
         };
         if metadata.is_file() {
+            self.named("file", name);
             return self.content(path);
         }
+        self.named("folder", name);
         // Skips pipes, because a read would block, and folders that were read under another name.
         if !metadata.is_dir() || path.join(ENVIRONMENT).is_file() {
             return Ok(());
         }
         let real = std::fs::canonicalize(path).map_err(io_error(path))?;
-        self.add(real.as_os_str().as_encoded_bytes());
-        if !self.seen.insert(real) {
+        if let Some(first) = self.seen.get(&real) {
+            let first = first.clone();
+            self.named("again", &first);
             return Ok(());
         }
+        self.seen.insert(real, name.to_owned());
+        let is_packages_own = name.extension().is_some_and(|it| it == LIST.0);
         let mut below: Vec<PathBuf> = Vec::new();
         for entry in std::fs::read_dir(path).map_err(io_error(path))? {
             let path = entry.map_err(io_error(path))?.path();
-            if !crate::watch::is_left_by_tools(&path) {
+            let is_list = is_packages_own && path.ends_with(LIST.1);
+            if !is_list && !crate::watch::is_left_by_tools(&path) {
                 below.push(path);
             }
         }
         below.sort();
-        below.iter().try_for_each(|path| self.walk(path))
+        below
+            .iter()
+            .try_for_each(|path| self.walk(path, &name.join(path.file_name().unwrap_or_default())))
+    }
+
+    fn named(&mut self, what: &str, name: &Path) {
+        self.add(what.as_bytes());
+        self.add(name.as_os_str().as_encoded_bytes());
     }
 
     /// The content of a file, piece by piece.
@@ -117,14 +135,21 @@ impl Inputs {
         std::fs::write(&stamp, noted).map_err(io_error(&stamp))
     }
 
+    /// A name for these inputs, in hexadecimal digits.
+    pub(super) fn name(&self) -> String {
+        let mut name = String::new();
+        for byte in self.digest.clone().finalize() {
+            // A String takes everything.
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
+    }
+
     /// The record: the inputs, and the inode and time of the output. A repository cannot contain an output with a valid record: in a
     /// checkout the file has another inode and another time.
     fn noted(&self, output: &Path) -> Option<Vec<u8>> {
         let file = std::fs::metadata(output).ok().filter(|it| it.is_file())?;
-        let mut text = String::new();
-        for byte in self.digest.clone().finalize() {
-            write!(text, "{byte:02x}").ok()?;
-        }
+        let mut text = self.name();
         let (changed, part) = (file.ctime(), file.ctime_nsec());
         let of = (file.dev(), file.ino(), file.len());
         writeln!(text, " {} {} {} {changed}.{part:09}", of.0, of.1, of.2).ok()?;
@@ -167,6 +192,42 @@ mod tests {
         assert!(inputs(&["1.0"]).made(&output));
         std::fs::write(source, "two").unwrap();
         assert!(!inputs(&["1.0"]).made(&output));
+    }
+
+    #[test]
+    fn a_copy_in_another_folder_has_the_same_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let name_of = |place: &str, list: &str, text: &str| {
+            let below = folder.path().join(place).join("packages");
+            let about = below.join("six-1.0.dist-info");
+            std::fs::create_dir_all(&about).unwrap();
+            std::fs::write(about.join("RECORD"), list).unwrap();
+            std::fs::write(below.join("six.py"), text).unwrap();
+            let link = below.join("twin");
+            if !link.is_symlink() {
+                std::os::unix::fs::symlink(&about, link).unwrap();
+            }
+            Inputs::default().path(&below).unwrap().name()
+        };
+        let one = name_of("one", "../../bin/a,sha256=1", "x");
+        assert_eq!(name_of("another/deeper", "../../bin/a,sha256=2", "x"), one);
+        assert_ne!(name_of("one", "", "y"), one);
+    }
+
+    #[test]
+    fn files_links_and_folders_of_one_name_are_different_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let name = || Inputs::default().path(folder.path()).unwrap().name();
+        std::fs::write(&path, "b").unwrap();
+        let file = name();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("b", &path).unwrap();
+        let link = name();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let empty = name();
+        assert!(file != link && link != empty && empty != file);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Builds guests in JavaScript and TypeScript with packages of npm: esbuild makes one module, and componentize-qjs makes a component
 //! that runs on QuickJS. Entry point: [`build`].
 
+use super::components::Components;
 use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
 use super::source::Source;
@@ -117,12 +118,13 @@ async fn component(
     let module = bundle(guest, work, bundler, entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     let world = fitting(&module, &work.join("guest.json"), world)?.name();
-    // The tool's output differs in each run, and the host would compile it again.
-    let inputs = Inputs::new(&[world, &componentizer.to_string_lossy()])
+    let inputs = Inputs::new(&[COMPONENTIZER.0, world])
+        .path(&version_of(componentizer, COMPONENTIZER.0))?
         .path(&package.join("package.json"))?
         .path(&module)?
         .path(&wit)?;
-    if inputs.made(&component) {
+    let known = Components::of_user();
+    if known.has(&inputs, &component)? {
         return Ok(component);
     }
     // Not minified: readable stack traces are worth one percent of size.
@@ -135,8 +137,17 @@ async fn component(
         .arg(&component)
         .run()
         .await?;
-    inputs.note(&component)?;
+    known.keep(&inputs, &component)?;
     Ok(component)
+}
+
+/// The file that says which version a tool has: the package.json of its package, which is beside the folder of programs.
+fn version_of(program: &Path, package: &str) -> PathBuf {
+    let modules = program.ancestors().nth(2).unwrap_or(program);
+    let manifest = modules.join(package).join("package.json");
+    Some(manifest)
+        .filter(|path| path.is_file())
+        .unwrap_or_else(|| program.to_owned())
 }
 
 fn entry(folder: &Path, manifest: &Manifest) -> Result<String, BuildError> {

@@ -2,8 +2,9 @@
 
 mod base;
 
+use super::components::Components;
 use super::inputs::Inputs;
-use super::settings::{self, Settings, read_toml};
+use super::settings::{self, Settings, World, read_toml};
 use super::source::Source;
 use super::tool::{Tool, on_path};
 use super::{BuildError, contract, fetched, io_error};
@@ -82,17 +83,21 @@ pub(super) async fn build(
     let exports = work.join("python");
     write_exports(source, &exports, &settings)?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
-    // A project that has installed packages is built each time.
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
-    let venv = own.or(active);
-    let inputs = inputs(package, &exports, &wit)?;
-    if venv.is_none() && inputs.made(&component) {
-        return Ok(component);
-    }
-    let packages = match &venv {
-        Some(venv) => venv.clone(),
+    let packages = match own.or(active) {
+        Some(venv) => venv,
         None => no_packages(work)?,
     };
+    let inputs = inputs(source, settings.world, [&exports, &wit], &packages)?;
+    let known = match bases {
+        None => Components::of_user(),
+        Some(_) => Components::none(),
+    };
+    if let Some(inputs) = &inputs
+        && known.has(inputs, &component)?
+    {
+        return Ok(component);
+    }
     let componentizer = program(folder, PACKAGE).await?;
     let tool = || {
         Tool::new(&componentizer, folder, remedy(PACKAGE))
@@ -122,8 +127,10 @@ pub(super) async fn build(
         Ok(component.clone())
     };
     let (made, ()) = tokio::try_join!(make, check_types(package, &packages))?;
-    if venv.is_none() && made == component {
-        inputs.note(&component)?;
+    if let Some(inputs) = inputs
+        && made == component
+    {
+        known.keep(&inputs, &component)?;
     }
     Ok(made)
 }
@@ -211,18 +218,48 @@ fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
     Ok(packages)
 }
 
-/// All inputs of the component: the whole project, because its modules may read any file while they are imported.
-fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
-    let mut inputs = Inputs::new(&[PACKAGE.1, CHECKER.1])
-        .path(exports)?
-        .path(wit)?;
-    for name in file_names(folder)? {
-        let path = folder.join(&name);
+/// All inputs of the component: the whole project, because its modules may read any file while they are imported, and the packages. None:
+/// some are elsewhere.
+fn inputs(
+    source: &Source,
+    world: World,
+    written: [&Path; 2],
+    environment: &Path,
+) -> Result<Option<Inputs>, BuildError> {
+    let package = &source.package;
+    let guest = source.guest.strip_prefix(package).unwrap_or(package);
+    let words = [PACKAGE.1, CHECKER.1, world.name(), &guest.to_string_lossy()];
+    let mut inputs = Inputs::new(&words);
+    for path in written {
+        inputs = inputs.path(path)?;
+    }
+    for folder in site_packages(environment)? {
+        if has_links_to_packages(&folder) {
+            return Ok(None);
+        }
+        inputs = inputs.path(&folder)?;
+    }
+    for name in file_names(package)? {
+        let path = package.join(&name);
         if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
             inputs = inputs.entry(&path)?;
         }
     }
-    Ok(inputs)
+    Ok(Some(inputs))
+}
+
+/// Whether an environment has packages that are elsewhere, as of `pip install --editable`: they change unseen. Makers of environments write
+/// some of these files too.
+fn has_links_to_packages(folder: &Path) -> bool {
+    const OF_MAKERS: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return false;
+    };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    names.any(|name| {
+        let name = name.to_string_lossy();
+        name.ends_with(".pth") && !OF_MAKERS.contains(&&*name)
+    })
 }
 
 /// Whether the project has the module of an entry.
@@ -292,7 +329,6 @@ fn remedy((name, version): (&str, &str)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev::guest_build::settings::World;
 
     #[tokio::test]
     async fn an_entry_that_is_not_there_is_told() {

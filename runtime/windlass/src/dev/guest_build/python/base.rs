@@ -4,7 +4,7 @@
 //! the guest's modules in a call: see [`Sandbox::snapshot`]. A guest whose modules do more than this call can, such as to read files while
 //! they are imported, is made by componentize-py.
 
-use super::{EXPORTS, MODULES, OUTSIDE, PACKAGE, site_packages};
+use super::{EXPORTS, MODULES, OUTSIDE, PACKAGE, has_links_to_packages, site_packages};
 use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
@@ -148,7 +148,6 @@ impl Base<'_> {
         words.extend(names.iter().map(String::as_str));
         let mut inputs = Inputs::new(&words).path(&text)?.path(self.wit)?;
         let packages = site_packages(self.packages)?;
-        // Packages elsewhere, which change unseen.
         if packages.iter().any(|folder| has_links_to_packages(folder)) {
             return Ok(false);
         }
@@ -216,19 +215,6 @@ impl Base<'_> {
 
 /// The texts of a folder of modules, by their paths in it.
 type Texts = BTreeMap<String, String>;
-
-/// Whether an environment has packages that are elsewhere, as of `pip install --editable`. Makers of environments write some of these files too.
-fn has_links_to_packages(folder: &Path) -> bool {
-    const OF_MAKERS: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return false;
-    };
-    let mut names = entries.flatten().map(|entry| entry.file_name());
-    names.any(|name| {
-        let name = name.to_string_lossy();
-        name.ends_with(".pth") && !OF_MAKERS.contains(&&*name)
-    })
-}
 
 /// Reads modules, of this package alone: a project may come from a stranger, and a link in it lead anywhere.
 struct Reading {
