@@ -2,6 +2,7 @@
 
 mod allocator;
 mod output;
+mod private_folder;
 mod logging;
 mod watch;
 mod registry;

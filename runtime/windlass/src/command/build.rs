@@ -37,7 +37,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
 
 /// Builds now and after every save. Prints the errors of a build, and continues.
 async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<ExitCode> {
-    let mut builds = Builds::start(GuestBuilder::default()).context("watch the source")?;
+    let mut builds = Builds::start(GuestBuilder::for_edits(None)).context("watch the source")?;
     guest_build::recognise(folder)?;
     builds.follow([folder.to_owned()].into());
     builds.ask(folder.to_owned());

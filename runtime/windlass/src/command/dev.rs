@@ -37,9 +37,10 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
     // What a script tests is made as `windlass build` makes it. Without a cache a base would be compiled for each save.
-    let builder = match args.idle.exit_when_idle || engine.cache.is_none() {
-        true => GuestBuilder::default(),
-        false => GuestBuilder::with_bases(small_sandbox(engine.clone())?),
+    let builder = match (args.idle.exit_when_idle, &engine.cache) {
+        (true, _) => GuestBuilder::default(),
+        (false, None) => GuestBuilder::for_edits(None),
+        (false, Some(_)) => GuestBuilder::for_edits(Some(small_sandbox(engine.clone())?)),
     };
     let building = build_guests(&configuration, &builder);
     match stop.run_until_cancelled(building).await {

@@ -8,6 +8,7 @@ use crate::config::kinds::RuleSpec;
 use crate::config::load::Configuration;
 use crate::config::rbac::{Permissions, lines};
 use crate::dev::cases::{Case, DOCUMENTS};
+use crate::dev::guest_build::GuestBuilder;
 use crate::dev::replaced_file::replace;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::output::{Tone, count};
@@ -29,7 +30,13 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     let file = args.folder.join(DOCUMENTS);
     let documents = configuration(&file)?;
     let needs = ReconcilerNeeds::default();
-    let runner = Runner::new(&args.folder, args.timeout, engine, stop);
+    let runner = Runner::new(
+        &args.folder,
+        args.timeout,
+        GuestBuilder::default(),
+        engine,
+        stop,
+    );
     let mut runner = runner.noting(needs.clone());
     let mut failed = Vec::new();
     let cases = Case::all(&args.folder, &[])?;

@@ -5,7 +5,7 @@ pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
 use crate::dev::cases::{Case, DOCUMENTS};
-use crate::dev::guest_build::{STATE, state_folder};
+use crate::dev::guest_build::{GuestBuilder, STATE, state_folder};
 use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
@@ -87,7 +87,12 @@ async fn once(
     engine: &Options,
     stop: &CancellationToken,
 ) -> Result<ExitCode> {
-    let mut runner = Runner::new(&args.folder, args.timeout, engine.clone(), stop.clone());
+    let builder = match args.watch {
+        true => GuestBuilder::for_edits(None),
+        false => GuestBuilder::default(),
+    };
+    let (engine, stop) = (engine.clone(), stop.clone());
+    let mut runner = Runner::new(&args.folder, args.timeout, builder, engine, stop);
     let mut report = Report {
         passed: 0,
         failed: 0,

@@ -21,6 +21,7 @@ mod source_lines;
 mod tool;
 
 use crate::config::schema::Schema;
+use components::Components;
 pub(crate) use definitions::{DefinitionsError, definitions};
 pub(crate) use language::Language;
 pub(crate) use saves::{Builds, Built};
@@ -174,16 +175,26 @@ fn io_error(path: &Path) -> impl Fn(std::io::Error) -> BuildError + use<> {
 /// How guests are built.
 #[derive(Clone, Default)]
 pub(crate) struct GuestBuilder {
-    /// Where guests are made of a base that is kept, if their language has one. None: each is made from nothing, so that a component
-    /// depends on nothing that is kept.
+    /// Whether each save is built: what is made then is of no use to other folders.
+    for_edits: bool,
+    /// Where guests are made of a base, if their language has one. None: each is made from nothing, as it is published.
     bases: Option<Sandbox>,
 }
 
 impl GuestBuilder {
-    /// For a machine on which somebody edits guests.
-    pub(crate) fn with_bases(sandbox: Sandbox) -> Self {
+    /// For a machine on which somebody edits guests. With a sandbox they are made of bases.
+    pub(crate) fn for_edits(bases: Option<Sandbox>) -> Self {
         Self {
-            bases: Some(sandbox),
+            for_edits: true,
+            bases,
+        }
+    }
+
+    /// What earlier builds in any folder made.
+    fn components(&self) -> Components {
+        match self.for_edits {
+            true => Components::none(),
+            false => Components::of_user(),
         }
     }
 }
@@ -206,8 +217,16 @@ pub(crate) async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathB
     let work = source.guest.join(WORK);
     let artifact = match source.language {
         Language::Rust => cargo::build(&source.guest).await,
-        Language::JavaScript => npm::build(&source, &work).await,
-        Language::Python => python::build(&source, &work, builder.bases.as_ref()).await,
+        Language::JavaScript => npm::build(&source, &work, &builder.components()).await,
+        Language::Python => {
+            python::build(
+                &source,
+                &work,
+                &builder.components(),
+                builder.bases.as_ref(),
+            )
+            .await
+        }
         Language::Go => go::build(&source, &work).await,
         Language::C => c::build(&source, &work).await,
     }?;

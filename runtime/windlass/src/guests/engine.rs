@@ -34,8 +34,10 @@ fn myself() -> PathBuf {
 
 /// The folder in the user's cache folder, by XDG_CACHE_HOME or HOME.
 pub(crate) fn usual_cache() -> Option<PathBuf> {
-    let folder = |variable| std::env::var_os(variable).map(PathBuf::from);
-    let caches = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+    // A relative one would be in the folder where somebody happens to be.
+    let folder = |variable| named(variable).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME");
     let caches = caches.or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("windlass"))
 }

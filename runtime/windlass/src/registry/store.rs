@@ -13,10 +13,10 @@ use super::error::RegistryError;
 use super::manifest::ComponentLayer;
 use super::reference::Reference;
 use super::signature::Signature;
+use crate::private_folder::make_private;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use windlass_fleet::file;
@@ -286,22 +286,6 @@ fn age(path: &Path) -> Option<Duration> {
     modified(path).elapsed().ok()
 }
 
-/// Makes a folder for this user alone, or checks that it is one.
-fn make_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)?;
-    let metadata = fs::symlink_metadata(path)?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    match metadata.is_dir() && is_ours && metadata.mode() & 0o077 == 0 {
-        true => Ok(()),
-        false => Err(io::Error::other(
-            "it is not a folder of this user alone: make it so with mode 0700, or name another one",
-        )),
-    }
-}
-
 fn unusable(path: &Path, error: io::Error) -> RegistryError {
     RegistryError::Store {
         path: path.to_owned(),
@@ -312,6 +296,7 @@ fn unusable(path: &Path, error: io::Error) -> RegistryError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     fn keep(store: &Store, component: &[u8]) -> Place {
         let (draft, digest) = (store.draft().unwrap(), ImageDigest::of(component));
@@ -393,14 +378,5 @@ mod tests {
         store.set_name("a", "r.io/x:1", digest);
         assert_eq!(store.named("a", "r.io/x:1"), Some(digest));
         assert_eq!(store.named("b", "r.io/x:1"), None);
-    }
-
-    #[test]
-    fn a_folder_that_others_can_read_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let error = Store::open(folder.path().to_owned(), 1).unwrap_err();
-        assert!(error.to_string().contains("0700"), "{error}");
     }
 }

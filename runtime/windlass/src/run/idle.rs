@@ -19,6 +19,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// How many times in a row the manager must be idle. A write may cause an event a moment later.
 const STEADY: u32 = 3;
 
+/// The longest time in which guests are loaded that does not count: there may be many, and the file of one may be on a server that is gone.
+const LOADING: Duration = Duration::from_secs(15 * 60);
+
 /// How a run ended.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,7 +66,7 @@ pub(crate) struct ClusterReport {
 /// How long a wait lasts if the manager does not become idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// Without the time in which guests are loaded, which has limits of its own and depends on the machine.
+    /// Without the time in which guests are loaded, up to [`LOADING`]: it depends on the machine.
     pub(crate) timeout: Duration,
     /// Until only keys are left that have failed so often in a row; none: until the timeout.
     pub(crate) failures: Option<u32>,
@@ -95,7 +98,7 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
             true => hopeless + 1,
             false => 0,
         };
-        let is_over = waited.time >= patience.timeout;
+        let is_over = waited.time >= patience.timeout || waited.loading >= LOADING;
         if steady.max(hopeless) >= STEADY || is_over {
             return report(app, simulated, start.elapsed(), snapshot);
         }
@@ -106,6 +109,8 @@ pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Pat
 /// The part of a wait that counts.
 struct Waited {
     time: Duration,
+    /// The rest.
+    loading: Duration,
     /// Up to when it is known what counts.
     seen: Instant,
 }
@@ -114,14 +119,17 @@ impl Waited {
     fn since(start: Instant) -> Self {
         Self {
             time: Duration::ZERO,
+            loading: Duration::ZERO,
             seen: start,
         }
     }
 
-    /// Counts what has passed, unless a guest was loaded.
+    /// Adds what has passed. `loading`: a guest was loaded.
     fn until(&mut self, now: Instant, loading: bool) {
-        if !loading {
-            self.time += now.duration_since(self.seen);
+        let passed = now.duration_since(self.seen);
+        match loading {
+            true => self.loading += passed,
+            false => self.time += passed,
         }
         self.seen = now;
     }
@@ -318,6 +326,7 @@ mod tests {
         waited.until(after(90), true);
         waited.until(after(93), false);
         assert_eq!(waited.time, Duration::from_secs(5));
+        assert_eq!(waited.loading, Duration::from_secs(88));
     }
 
     #[test]

@@ -277,7 +277,12 @@ async fn the_sdk_of_a_project_is_upgraded() -> Result<()> {
         .expect_code(0)?;
     std::fs::remove_file(project.path().join("demo/sdk/windlass/fleet.py"))?;
     let said = run(&["upgrade", "demo"]).await?.expect_code(0)?.stdout;
-    assert!(said.contains("1 file changed"), "{said}");
+    let version = run(&["--version"]).await?.expect_code(0)?.stdout;
+    let version = version.split_whitespace().nth(1).unwrap_or_default();
+    assert!(
+        said.contains("1 file changed") && said.contains(version),
+        "{said}"
+    );
     let file = project.path().join("demo/sdk/windlass/fleet.py");
     std::fs::write(&file, "# mine\n")?;
     let said = run(&["upgrade", "demo"]).await?.expect_code(1)?.stderr;
@@ -353,12 +358,10 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let denied = test(&project, &["--timeout", "10s"]).await?;
     let denied = denied.expect_code(1)?;
     let stdout = &denied.stdout;
-    let rules = |namespace: &str| {
-        ["secrets", "services"].map(|resource| {
-            format!("    - {{apiGroups: [\"\"], resources: [{resource}], verbs: [get], namespaces: [{namespace}]}}\n")
-        })
-    };
-    let lacks = format!("Reconciler calls lacks:\n{}", rules("default").concat());
+    let rules = ["secrets", "services"].map(|resource| {
+        format!("    - {{apiGroups: [\"\"], resources: [{resource}], verbs: [get], namespaces: [default]}}\n")
+    });
+    let lacks = format!("Reconciler calls lacks:\n{}", rules.concat());
     let said = format!("{stdout}{}", denied.stderr);
     assert_eq!(stdout.matches(&lacks).count(), 1, "{said}");
     assert_eq!(stdout.matches("lacks").count(), 1, "{stdout}");
@@ -372,9 +375,11 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let told = Program::run(project.path(), args, SOON).await?;
     let told = told.expect_code(0)?.stdout;
     assert!(told.contains(&lacks), "{told}");
-    // Once they are granted, nothing is lacking.
-    let granted = rules("\"*\"").concat().replace("    - ", "  - ");
-    project.write("windlass.yaml", documents(&granted))?;
+    // Once they are granted, as they are printed, nothing is lacking.
+    let printed = rules.concat().replace("    - ", "  - ");
+    project.write("windlass.yaml", documents(&printed))?;
+    let ran = test(&project, &[]).await?;
+    assert!(!ran.stdout.contains("lacks"), "{}", ran.stdout);
     let told = Program::run(project.path(), args, SOON).await?;
     let told = told.expect_code(0)?.stdout;
     assert!(!told.contains("lacks"), "{told}");

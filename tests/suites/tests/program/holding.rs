@@ -128,6 +128,38 @@ impl Scene {
     }
 }
 
+/// An author waits for it, and nobody else does anything.
+#[tokio::test]
+async fn dev_compiles_on_several_processors() -> Result<()> {
+    let project = Project::new()?;
+    project.write("slow.wasm", slow(MANY))?;
+    project.write_config(&[reconciler("slow", "slow.wasm".as_ref())])?;
+    let mut program = Program::start(
+        project.path(),
+        "dev --cache none --admin 127.0.0.1:0".split(' '),
+    )?;
+    program
+        .line_with("the guest is being compiled", SOON)
+        .await?;
+    let compiler = children(program.pid().context("it runs")?)?;
+    let threads = fs::read_dir(format!("/proc/{}/task", compiler.trim()))?.count();
+    // Its first thread waits for the others.
+    let processors = std::thread::available_parallelism()?.get();
+    assert!(threads > processors.min(4), "{threads} threads");
+    program.signal("INT")?;
+    program.wait(SOON).await?;
+    Ok(())
+}
+
+/// The processes that a process has started.
+fn children(process: u32) -> Result<String> {
+    let mut all = String::new();
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        all += &fs::read_to_string(thread?.path().join("children"))?;
+    }
+    Ok(all)
+}
+
 /// A build machine may take minutes for what takes a second elsewhere.
 #[tokio::test]
 async fn the_time_to_compile_a_component_is_not_time_to_become_idle() -> Result<()> {

@@ -1,11 +1,13 @@
 //! `windlass run` against in-memory clusters, and the commands that ask it.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, client_of, fleet, key, start};
+use crate::running::{Http, SOON, ask, client_of, fleet, fleet_with, key, start};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
+use windlass_apiserver::{Faults, RequestFault, Rule};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
@@ -373,6 +375,30 @@ async fn run_ends_when_idle_too() -> Result<()> {
             .await?
             .is_some()
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kind_that_no_cluster_lists_is_no_success() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let faults = Arc::new(Faults::default());
+    let _server = fleet_with(&project, &["alpha", "beta"], Some(faults.clone())).await?;
+    let impatient =
+        "run -f windlass.yaml --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 3s --output json";
+    for code in [403, 500] {
+        faults.clear();
+        let failed = RequestFault::Status {
+            code,
+            retry_after: None,
+        };
+        faults.add(Rule::new(failed).resource("configmaps"));
+        let finished = Program::run(project.path(), impatient.split(' '), SOON).await?;
+        let told: Json = serde_json::from_str(&finished.expect_code(1)?.stdout)?;
+        assert_eq!(told["done"], false);
+        let why = format!("{}{}", told["busy"], told["problems"]);
+        assert!(why.contains("ConfigMap") && why.contains("alpha"), "{why}");
+    }
     Ok(())
 }
 

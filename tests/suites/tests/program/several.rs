@@ -165,6 +165,7 @@ async fn several(second: Second) -> Result<()> {
     };
     greeted("alpha", "hello").await?;
     greeted("beta", "good day").await?;
+    greeted("gamma", "hello").await?;
     if second.lang == "python" {
         // It has all of CPython, so that it takes a while.
         let line = program.line_with("the guest is compiled", SOON).await?;
@@ -194,7 +195,6 @@ async fn several(second: Second) -> Result<()> {
     Ok(())
 }
 
-/// Adds a guest that greets with other words, and a Reconciler of it: the first one works in alpha, the second one in beta.
 /// The second guest has a module of its own folder.
 fn import_a_module_beside(folder: &Path, second: &Second) -> Result<()> {
     let own = folder.join("second");
@@ -205,6 +205,8 @@ fn import_a_module_beside(folder: &Path, second: &Second) -> Result<()> {
     Ok(fs::write(source, text)?)
 }
 
+/// Adds a guest that greets with other words, and Reconcilers: the first one works in alpha, the one of the other guest in beta, and
+/// another one of the first guest's folder in gamma.
 fn add(folder: &Path, second: &Second) -> Result<()> {
     for (of, name) in second.files {
         let text = fs::read_to_string(folder.join(of)).with_context(|| format!("read {of}"))?;
@@ -227,8 +229,12 @@ fn add(folder: &Path, second: &Second) -> Result<()> {
     let other = first
         .replace("{name: \"demo\"}", "{name: second}")
         .replace("{path: .}", "{path: ./second}");
+    let again = in_cluster(first, "gamma").replace("{name: \"demo\"}", "{name: again}");
     let (first, other) = (in_cluster(first, "alpha"), in_cluster(&other, "beta"));
-    fs::write(config, format!("{provider}---\n{first}---\n{other}"))?;
+    fs::write(
+        config,
+        format!("{provider}---\n{first}---\n{other}---\n{again}"),
+    )?;
     Ok(())
 }
 

@@ -42,6 +42,7 @@ pub(in crate::command) struct Runner {
     project: PathBuf,
     /// How long a case may take until nothing is left to do.
     timeout: Interval,
+    builder: GuestBuilder,
     engine: Options,
     stop: CancellationToken,
     needs: Option<ReconcilerNeeds>,
@@ -53,12 +54,14 @@ impl Runner {
     pub(in crate::command) fn new(
         project: &Path,
         timeout: Interval,
+        builder: GuestBuilder,
         engine: Options,
         stop: CancellationToken,
     ) -> Self {
         Self {
             project: project.to_owned(),
             timeout,
+            builder,
             engine,
             stop,
             needs: None,
@@ -134,8 +137,8 @@ impl Runner {
         for folder in run::source_folders(configuration) {
             let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
             if self.built.insert(real) {
-                let builder = GuestBuilder::default();
-                let building = self.stop.run_until_cancelled(build(&folder, &builder));
+                let building = build(&folder, &self.builder);
+                let building = self.stop.run_until_cancelled(building);
                 building.await.context("interrupted")??;
             }
         }

@@ -2,14 +2,15 @@
 //!
 //! componentize-qjs and componentize-py write the time and random numbers of the machine into a component: a second run makes another one,
 //! which the hosts of a fleet would load and compile for nothing. So the same inputs get the component that was made of them first, in
-//! whatever folder the project is.
+//! whatever folder the project is. Each file has the SHA-256 of its component before it, so that a damaged one is made again.
 
 use super::fetched::tools_of_user;
 use super::inputs::Inputs;
 use super::{BuildError, io_error};
-use std::fs::{self, DirBuilder, File};
+use crate::private_folder::make_private;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use windlass_fleet::file;
@@ -20,7 +21,11 @@ const FOLDER: &str = "components";
 /// Most bytes of them together.
 const MOST: u64 = 1 << 30;
 
+/// The length of the hash before a component.
+const HASH: usize = 32;
+
 /// A folder of components.
+#[derive(Clone)]
 pub(super) struct Components {
     /// None: nothing is kept but what the project itself has.
     folder: Option<PathBuf>,
@@ -28,15 +33,23 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Those of this user. Without a home folder, there are none: a project may not bring its own.
+    /// Those of this user. None without a home folder, because a project may not bring its own, and where others could write them.
     pub(super) fn of_user() -> Self {
+        let folder = tools_of_user().map(|tools| tools.join(FOLDER));
+        let usable = folder.filter(|folder| {
+            let made = make_private(folder);
+            if let Err(error) = &made {
+                tracing::warn!(folder = %folder.display(), %error, "components are not kept: a build in another folder makes another one");
+            }
+            made.is_ok()
+        });
         Self {
-            folder: tools_of_user().map(|tools| tools.join(FOLDER)),
+            folder: usable,
             most: MOST,
         }
     }
 
-    /// None, for builds that nobody else is to see.
+    /// None: what changes with each save is of no use to others.
     pub(super) fn none() -> Self {
         Self {
             folder: None,
@@ -44,66 +57,64 @@ impl Components {
         }
     }
 
-    /// Whether `output` is the component of these inputs: it already was, or it is now.
-    pub(super) fn has(&self, inputs: &Inputs, output: &Path) -> Result<bool, BuildError> {
-        if inputs.made(output) {
-            return Ok(true);
-        }
-        let known = self.path(inputs).and_then(|path| self.read(&path));
-        let Some(component) = known else {
-            return Ok(false);
+    /// Makes `output` the component that was made of these inputs first. False: none was.
+    ///
+    /// # Errors
+    /// When `output` cannot be written.
+    pub(super) fn restore(&self, inputs: &Inputs, output: &Path) -> Result<bool, BuildError> {
+        let is_here = inputs.made(output);
+        let Some(component) = self.read(inputs) else {
+            if is_here {
+                self.add(inputs, output);
+            }
+            return Ok(is_here);
         };
-        fs::write(output, component).map_err(io_error(output))?;
-        inputs.note(output)?;
+        if !is_here || fs::read(output).ok().as_ref() != Some(&component) {
+            fs::write(output, component).map_err(io_error(output))?;
+            inputs.note(output)?;
+        }
         Ok(true)
     }
 
     /// Keeps `output`, which was made of these inputs. If another build was faster, `output` becomes the component that it made.
+    ///
+    /// # Errors
+    /// When `output` cannot be written.
     pub(super) fn keep(&self, inputs: &Inputs, output: &Path) -> Result<(), BuildError> {
-        if let Some(path) = self.path(inputs) {
-            match self.add(&path, output) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if self.has(inputs, output)? {
-                        return Ok(());
-                    }
-                }
-                Err(error) => tracing::warn!(
-                    path = %path.display(), %error,
-                    "a component cannot be kept: a build in another folder makes another one"
-                ),
-            }
-        }
-        inputs.note(output)
+        inputs.note(output)?;
+        self.restore(inputs, output).map(drop)
     }
 
     fn path(&self, inputs: &Inputs) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
-        Some(folder.join(inputs.name()).with_extension("wasm"))
+        Some(self.folder.as_ref()?.join(inputs.name()))
     }
 
-    fn read(&self, path: &Path) -> Option<Vec<u8>> {
-        let component = file::read(path, self.most).ok()?;
+    fn read(&self, inputs: &Inputs) -> Option<Vec<u8>> {
+        let path = self.path(inputs)?;
+        let mut component = file::read(&path, self.most).ok()?;
+        let hash: Vec<u8> = component.drain(..HASH.min(component.len())).collect();
+        if hash != Sha256::digest(&component).as_slice() {
+            let _ = fs::remove_file(path); // it is damaged
+            return None;
+        }
         // The time orders removal. If this fails, the component is just removed earlier.
         let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(component)
     }
 
-    /// Adds a component, unless there is one: the first one stays.
-    fn add(&self, path: &Path, output: &Path) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        // Sources may be private, and components are made of them.
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-        let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-        io::copy(&mut File::open(output)?, draft.as_file_mut())?;
-        draft.flush()?;
-        draft.as_file().sync_all()?;
-        draft.persist_noclobber(path).map_err(|kept| kept.error)?;
-        self.sweep(folder, path);
-        Ok(())
+    /// Adds a component, unless there is one: the first one stays. A failure is logged.
+    fn add(&self, inputs: &Inputs, output: &Path) {
+        let (Some(folder), Some(path)) = (&self.folder, self.path(inputs)) else {
+            return;
+        };
+        match write(&path, output) {
+            Ok(()) => self.sweep(folder, &path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => tracing::warn!(
+                folder = %folder.display(), %error,
+                "a component cannot be kept: a build in another folder makes another one"
+            ),
+        }
     }
 
     /// Removes those that were not used for longest until the rest fits, but never the newest.
@@ -121,12 +132,22 @@ impl Components {
             if bytes <= self.most {
                 break;
             }
-            if path != newest {
+            if path != newest && fs::remove_file(path).is_ok() {
                 bytes -= size;
-                let _ = fs::remove_file(path); // another build may have been faster
             }
         }
     }
+}
+
+/// Writes the file of a component, unless there is one.
+fn write(path: &Path, output: &Path) -> io::Result<()> {
+    let component = fs::read(output)?;
+    let mut draft = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+    draft.write_all(&Sha256::digest(&component))?;
+    draft.write_all(&component)?;
+    draft.as_file().sync_all()?;
+    draft.persist_noclobber(path).map_err(|kept| kept.error)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -135,34 +156,65 @@ mod tests {
     use std::time::Duration;
 
     fn components(folder: &Path, most: u64) -> Components {
+        let kept = folder.join("kept");
+        fs::create_dir(&kept).unwrap();
         Components {
-            folder: Some(folder.join("kept")),
+            folder: Some(kept),
             most,
         }
+    }
+
+    fn inputs(word: &str) -> Inputs {
+        Inputs::new(&[word])
     }
 
     #[test]
     fn the_first_component_of_the_same_inputs_stays() {
         let folder = tempfile::tempdir().unwrap();
         let of_user = components(folder.path(), MOST);
-        let inputs = |word: &str| Inputs::new(&[word]);
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
-        assert!(!of_user.has(&inputs("a"), &other).unwrap());
+        assert!(!of_user.restore(&inputs("a"), &other).unwrap());
         fs::write(&one, "first").unwrap();
         of_user.keep(&inputs("a"), &one).unwrap();
-        assert!(of_user.has(&inputs("a"), &other).unwrap());
+        assert!(of_user.restore(&inputs("a"), &other).unwrap());
         assert_eq!(fs::read_to_string(&other).unwrap(), "first");
-        // Two builds at once.
-        fs::write(&other, "second").unwrap();
-        of_user.keep(&inputs("a"), &other).unwrap();
-        assert_eq!(fs::read_to_string(&other).unwrap(), "first");
-        assert!(inputs("a").made(&other));
-        assert!(!of_user.has(&inputs("b"), &other).unwrap());
-        // What nobody is to see is known in its own place alone.
-        let none = Components::none();
-        assert!(none.has(&inputs("a"), &one).unwrap());
-        fs::remove_file(&one).unwrap();
-        assert!(!none.has(&inputs("a"), &one).unwrap());
+        // Two builds at once, and one that nobody else was to see.
+        for known in [&of_user, &Components::none()] {
+            fs::write(&other, "second").unwrap();
+            known.keep(&inputs("a"), &other).unwrap();
+            assert!(inputs("a").made(&other));
+            assert!(of_user.restore(&inputs("a"), &other).unwrap());
+            assert_eq!(fs::read_to_string(&other).unwrap(), "first");
+        }
+        assert!(!of_user.restore(&inputs("b"), &other).unwrap());
+    }
+
+    #[test]
+    fn what_a_project_has_alone_is_given_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_user = components(folder.path(), MOST);
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, "made").unwrap();
+        Components::none().keep(&inputs("a"), &one).unwrap();
+        assert!(!of_user.restore(&inputs("a"), &other).unwrap());
+        assert!(of_user.restore(&inputs("a"), &one).unwrap());
+        assert!(of_user.restore(&inputs("a"), &other).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_component_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_user = components(folder.path(), MOST);
+        let output = folder.path().join("output");
+        let path = of_user.path(&inputs("a")).unwrap();
+        for damage in [&b""[..], b"short", &[7; 64]] {
+            fs::write(&output, "made").unwrap();
+            of_user.keep(&inputs("a"), &output).unwrap();
+            fs::write(&path, damage).unwrap();
+            fs::remove_file(&output).unwrap();
+            assert!(!of_user.restore(&inputs("a"), &output).unwrap());
+            assert!(!path.exists());
+        }
     }
 
     #[test]
@@ -170,39 +222,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of_user = components(folder.path(), 2500);
         let output = folder.path().join("output");
-        let has = |word: &str| of_user.has(&Inputs::new(&[word]), &output).unwrap();
-        for (word, size) in [("old", 1000), ("used", 1000), ("new", 1000), ("huge", 2400)] {
+        let is_there = |word: &str| of_user.path(&inputs(word)).unwrap().exists();
+        let keep = |word: &str, size: usize| {
             fs::write(&output, vec![0; size]).unwrap();
-            of_user.keep(&Inputs::new(&[word]), &output).unwrap();
-            let path = of_user.path(&Inputs::new(&[word])).unwrap();
+            of_user.keep(&inputs(word), &output).unwrap();
+        };
+        keep("old", 1000);
+        keep("used", 1000);
+        for word in ["old", "used"] {
             let long_ago = SystemTime::now() - Duration::from_secs(60);
-            File::open(path).unwrap().set_modified(long_ago).unwrap();
-            match word {
-                "used" => assert!(has("old") && has("used")),
-                "new" => {
-                    fs::remove_file(&output).unwrap();
-                    assert!(!has("used") || !has("old"));
-                    assert!(has("new"));
-                }
-                "huge" => {
-                    fs::remove_file(&output).unwrap();
-                    assert!(!has("new") && has("huge"));
-                }
-                _ => {}
-            }
+            let file = File::open(of_user.path(&inputs(word)).unwrap());
+            file.unwrap().set_modified(long_ago).unwrap();
         }
+        assert!(of_user.restore(&inputs("used"), &output).unwrap());
+        keep("new", 1000);
+        assert!(!is_there("old") && is_there("used") && is_there("new"));
+        // One that alone is too large is kept until the next one comes.
+        keep("huge", 3000);
+        assert!(!is_there("used") && !is_there("new") && is_there("huge"));
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_fails_no_build() {
+    fn a_folder_that_cannot_be_used_fails_no_build() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("kept"), "a file").unwrap();
-        let (of_user, output) = (
-            components(folder.path(), MOST),
-            folder.path().join("output"),
-        );
+        let of_user = components(folder.path(), MOST);
+        fs::remove_dir(folder.path().join("kept")).unwrap();
+        let output = folder.path().join("output");
         fs::write(&output, "made").unwrap();
-        of_user.keep(&Inputs::new(&["a"]), &output).unwrap();
+        of_user.keep(&inputs("a"), &output).unwrap();
+        assert!(of_user.restore(&inputs("a"), &output).unwrap());
         assert_eq!(fs::read_to_string(&output).unwrap(), "made");
     }
 }

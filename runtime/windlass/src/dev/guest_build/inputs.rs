@@ -1,12 +1,12 @@
 //! Decides whether a step of a build can be skipped because its inputs are unchanged. It is for slow tools, and for tools whose
-//! output differs in each run: the host would compile the guest again. A copy of a project in another folder has the same inputs.
+//! output differs in each run: the host would compile the guest again. The same project in another folder has the same inputs.
 //! Entry point: [`Inputs::new`].
 
 use super::{BuildError, io_error};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,23 +19,55 @@ const ENVIRONMENT: &str = "pyvenv.cfg";
 /// The file of a Python package that lists what was installed: also programs, whose text has the path of the environment.
 const LIST: (&str, &str) = ("dist-info", "RECORD");
 
+/// Most files and folders: links may lead to the same ones on more ways than anybody could walk.
+const MOST: usize = 200_000;
+
 /// The inputs of a step.
 #[derive(Default)]
 pub(super) struct Inputs {
     /// The hash of the inputs. Each has its length before it, so that different lists never have the same bytes.
     digest: Sha256,
-    /// Folders that were read, with their names: a link may lead to one of them again.
-    seen: BTreeMap<PathBuf, PathBuf>,
+    /// The folders around the one that is read: a link may lead to one of them.
+    around: Vec<PathBuf>,
+    /// How many files and folders were read.
+    read: usize,
+    copy: Option<Copy>,
+}
+
+/// What has what is read, byte by byte, for a tool that would read more than that, or read it later.
+#[derive(Clone)]
+struct Copy {
+    into: PathBuf,
+    /// Links that lead out of this folder are not followed.
+    within: PathBuf,
 }
 
 impl Inputs {
-    /// Starts with these words: names and versions of tools, settings.
+    /// Starts with these words: names and versions of tools, settings. Another version of this program may use the tools in other ways.
     pub(super) fn new(words: &[&str]) -> Self {
         let mut inputs = Self::default();
+        inputs.add(env!("CARGO_PKG_VERSION").as_bytes());
         for word in words {
             inputs.add(word.as_bytes());
         }
         inputs
+    }
+
+    /// Adds a word.
+    pub(super) fn word(mut self, word: &str) -> Self {
+        self.add(word.as_bytes());
+        self
+    }
+
+    /// Copies what is read from here on into a folder, unless it is elsewhere than in `within`, where a link of a stranger's project may lead.
+    ///
+    /// # Errors
+    /// When there is no folder `within`.
+    pub(super) fn copying(mut self, into: &Path, within: &Path) -> Result<Self, BuildError> {
+        let within = std::fs::canonicalize(within).map_err(io_error(within))?;
+        let into = into.to_owned();
+        self.copy = Some(Copy { into, within });
+        Ok(self)
     }
 
     fn add(&mut self, bytes: &[u8]) {
@@ -63,6 +95,11 @@ impl Inputs {
 
     /// `name` is the path below the folder of the entry.
     fn walk(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
+        self.read += 1;
+        if self.read > MOST {
+            let many = format!("the build would read more than {MOST} files: remove links");
+            return Err(io_error(path)(std::io::Error::other(many)));
+        }
         let Ok(metadata) = std::fs::metadata(path) else {
             let leads = std::fs::read_link(path).map_err(io_error(path))?;
             self.named("link", name);
@@ -71,20 +108,25 @@ impl Inputs {
         };
         if metadata.is_file() {
             self.named("file", name);
-            return self.content(path);
+            return self.content(path, name);
         }
         self.named("folder", name);
-        // Skips pipes, because a read would block, and folders that were read under another name.
+        // Skips pipes, because a read would block.
         if !metadata.is_dir() || path.join(ENVIRONMENT).is_file() {
             return Ok(());
         }
         let real = std::fs::canonicalize(path).map_err(io_error(path))?;
-        if let Some(first) = self.seen.get(&real) {
-            let first = first.clone();
-            self.named("again", &first);
+        if self.around.contains(&real) {
+            let up = self
+                .around
+                .iter()
+                .rev()
+                .take_while(|it| **it != real)
+                .count();
+            self.add(&up.to_le_bytes());
             return Ok(());
         }
-        self.seen.insert(real, name.to_owned());
+        self.around.push(real);
         let is_packages_own = name.extension().is_some_and(|it| it == LIST.0);
         let mut below: Vec<PathBuf> = Vec::new();
         for entry in std::fs::read_dir(path).map_err(io_error(path))? {
@@ -95,9 +137,11 @@ impl Inputs {
             }
         }
         below.sort();
-        below
-            .iter()
-            .try_for_each(|path| self.walk(path, &name.join(path.file_name().unwrap_or_default())))
+        for path in below {
+            self.walk(&path, &name.join(path.file_name().unwrap_or_default()))?;
+        }
+        self.around.pop();
+        Ok(())
     }
 
     fn named(&mut self, what: &str, name: &Path) {
@@ -106,13 +150,21 @@ impl Inputs {
     }
 
     /// The content of a file, piece by piece.
-    fn content(&mut self, path: &Path) -> Result<(), BuildError> {
-        let mut file = std::fs::File::open(path).map_err(io_error(path))?;
+    fn content(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
+        let mut file = File::open(path).map_err(io_error(path))?;
+        let mut copy = match &self.copy {
+            Some(copy) => copy.of(path, name)?,
+            None => None,
+        };
         let (mut content, mut piece) = (Sha256::new(), vec![0; PIECE]);
         loop {
-            match file.read(&mut piece).map_err(io_error(path))? {
-                0 => break,
-                read => content.update(&piece[..read]),
+            let read = file.read(&mut piece).map_err(io_error(path))?;
+            if read == 0 {
+                break;
+            }
+            content.update(&piece[..read]);
+            if let Some(copy) = &mut copy {
+                copy.write_all(&piece[..read]).map_err(io_error(path))?;
             }
         }
         self.add(&content.finalize());
@@ -154,6 +206,21 @@ impl Inputs {
         let of = (file.dev(), file.ino(), file.len());
         writeln!(text, " {} {} {} {changed}.{part:09}", of.0, of.1, of.2).ok()?;
         Some(text.into_bytes())
+    }
+}
+
+impl Copy {
+    /// The copy of a file, still empty. None: a link led there.
+    fn of(&self, path: &Path, name: &Path) -> Result<Option<File>, BuildError> {
+        let real = std::fs::canonicalize(path).map_err(io_error(path))?;
+        if !real.starts_with(&self.within) {
+            return Ok(None);
+        }
+        let copy = self.into.join(name);
+        if let Some(folder) = copy.parent() {
+            std::fs::create_dir_all(folder).map_err(io_error(folder))?;
+        }
+        File::create(&copy).map(Some).map_err(io_error(&copy))
     }
 }
 
@@ -203,15 +270,44 @@ mod tests {
             std::fs::create_dir_all(&about).unwrap();
             std::fs::write(about.join("RECORD"), list).unwrap();
             std::fs::write(below.join("six.py"), text).unwrap();
-            let link = below.join("twin");
-            if !link.is_symlink() {
-                std::os::unix::fs::symlink(&about, link).unwrap();
-            }
             Inputs::default().path(&below).unwrap().name()
         };
         let one = name_of("one", "../../bin/a,sha256=1", "x");
         assert_eq!(name_of("another/deeper", "../../bin/a,sha256=2", "x"), one);
         assert_ne!(name_of("one", "", "y"), one);
+    }
+
+    #[test]
+    fn a_copy_has_what_was_read_and_nothing_from_elsewhere() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["project/src/deep", "project/src/__pycache__", "secrets"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in [
+            "project/src/deep/a.py",
+            "project/src/__pycache__/a.pyc",
+            "secrets/key",
+        ] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        symlink(at("project/src"), at("project/src/deep/up")).unwrap();
+        symlink(at("project/src/deep"), at("project/same")).unwrap();
+        symlink(at("secrets"), at("project/src/secrets")).unwrap();
+        let inputs = Inputs::default().copying(&at("copy"), &at("project"));
+        let inputs = inputs.unwrap().path(&at("project")).unwrap();
+        assert_eq!(
+            inputs.name(),
+            Inputs::default().path(&at("project")).unwrap().name()
+        );
+        for name in ["project/src/deep/a.py", "project/same/a.py"] {
+            let copied = std::fs::read_to_string(at("copy").join(name)).unwrap();
+            assert_eq!(copied, "project/src/deep/a.py");
+        }
+        for name in ["src/__pycache__", "src/secrets", "src/deep/up"] {
+            assert!(!at("copy/project").join(name).exists(), "{name}");
+        }
     }
 
     #[test]
@@ -247,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_and_round_are_looked_at_once() {
+    fn links_that_lead_nowhere_and_round_are_not_followed() {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);

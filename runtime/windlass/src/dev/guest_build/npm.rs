@@ -74,7 +74,11 @@ struct Import {
 }
 
 /// Builds a guest and returns the component in `work`.
-pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+pub(super) async fn build(
+    source: &Source,
+    work: &Path,
+    known: &Components,
+) -> Result<PathBuf, BuildError> {
     let (guest, package) = (&source.guest, &source.package);
     let package_json = package.join("package.json");
     // What it says of the entry and the world is for the guest in its own folder.
@@ -99,7 +103,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
             work,
             &entry,
             manifest.windlass.world,
-            [&bundler, &componentizer]
+            [&bundler, &componentizer],
+            known
         ),
         check_types(source, work)
     )?;
@@ -113,18 +118,18 @@ async fn component(
     entry: &str,
     world: Option<World>,
     [bundler, componentizer]: [&Path; 2],
+    known: &Components,
 ) -> Result<PathBuf, BuildError> {
     let (guest, package) = (&source.guest, &source.package);
     let module = bundle(guest, work, bundler, entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     let world = fitting(&module, &work.join("guest.json"), world)?.name();
     let inputs = Inputs::new(&[COMPONENTIZER.0, world])
-        .path(&version_of(componentizer, COMPONENTIZER.0))?
+        .path(&package_of(componentizer, COMPONENTIZER.0))?
         .path(&package.join("package.json"))?
         .path(&module)?
         .path(&wit)?;
-    let known = Components::of_user();
-    if known.has(&inputs, &component)? {
+    if known.restore(&inputs, &component)? {
         return Ok(component);
     }
     // Not minified: readable stack traces are worth one percent of size.
@@ -141,12 +146,11 @@ async fn component(
     Ok(component)
 }
 
-/// The file that says which version a tool has: the package.json of its package, which is beside the folder of programs.
-fn version_of(program: &Path, package: &str) -> PathBuf {
-    let modules = program.ancestors().nth(2).unwrap_or(program);
-    let manifest = modules.join(package).join("package.json");
-    Some(manifest)
-        .filter(|path| path.is_file())
+/// The folder of a tool's package, which says its version: it is beside the folder of programs.
+fn package_of(program: &Path, name: &str) -> PathBuf {
+    let package = program.ancestors().nth(2).map(|modules| modules.join(name));
+    package
+        .filter(|folder| folder.is_dir())
         .unwrap_or_else(|| program.to_owned())
 }
 

@@ -35,6 +35,15 @@ const EXPORTS: &str = "windlass_exports";
 /// Files of a project that are not part of its component.
 const OUTSIDE: [&str; 4] = ["README.md", "seed", "tests", "windlass.yaml"];
 
+/// Folders of a copy: for each part one, so that none has a name of another.
+const PROJECT_COPY: &str = "project";
+const PACKAGES_COPY: &str = "packages";
+const EXPORTS_COPY: &str = "exports";
+const WIT_COPY: &str = "contract";
+
+/// Most bytes that are read of a file that links packages.
+const MOST_LINKS: u64 = 1 << 20;
+
 /// Folders of a project that may contain modules.
 const MODULES: [&str; 2] = ["src", "sdk"];
 
@@ -57,6 +66,7 @@ struct Tools {
 pub(super) async fn build(
     source: &Source,
     work: &Path,
+    known: &Components,
     bases: Option<&Sandbox>,
 ) -> Result<PathBuf, BuildError> {
     let (folder, package) = (&source.guest, &source.package);
@@ -82,71 +92,175 @@ pub(super) async fn build(
     }
     let exports = work.join("python");
     write_exports(source, &exports, &settings)?;
-    let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let packages = match own.or(active) {
         Some(venv) => venv,
         None => no_packages(work)?,
     };
-    let inputs = inputs(source, settings.world, [&exports, &wit], &packages)?;
-    let known = match bases {
-        None => Components::of_user(),
-        Some(_) => Components::none(),
+    let parts = Parts {
+        source: source.clone(),
+        world: settings.world,
+        exports,
+        wit: contract::folder(package)?,
+        packages,
     };
-    if let Some(inputs) = &inputs
-        && known.has(inputs, &component)?
+    let component = work.join("guest.wasm");
+    if let Some(inputs) = parts.inputs(None)?
+        && known.restore(&inputs, &component)?
     {
         return Ok(component);
     }
     let componentizer = program(folder, PACKAGE).await?;
-    let tool = || {
-        Tool::new(&componentizer, folder, remedy(PACKAGE))
-            // Prints the exceptions of the guest's modules, without the stack of the tool.
-            .without_env("RUST_BACKTRACE")
-            // As in an activated environment.
-            .env("VIRTUAL_ENV", &packages)
-            .args(["--quiet", "--wit-path"])
-            .arg(&wit)
-            .args(["--world", settings.world.name(), "componentize"])
-    };
     let base = Base {
         source,
         work,
-        wit: &wit,
-        packages: &packages,
+        wit: &parts.wit,
+        packages: &parts.packages,
         entry,
         world: settings.world,
     };
     let make = async {
         if let Some(bases) = bases
-            && let Some(made) = base.make(bases, tool).await?
+            && let Some(made) = base.make(bases, || parts.tool(&componentizer)).await?
         {
-            return Ok(made);
+            return Ok((made, None));
         }
-        from_nothing(source, tool(), &exports, &component).await?;
-        Ok(component.clone())
+        let inputs = from_nothing(&parts, work, &componentizer, &component).await?;
+        Ok((component.clone(), inputs))
     };
-    let (made, ()) = tokio::try_join!(make, check_types(package, &packages))?;
-    if let Some(inputs) = inputs
-        && made == component
-    {
+    let ((made, inputs), ()) = tokio::try_join!(make, check_types(package, &parts.packages))?;
+    if let Some(inputs) = inputs {
         known.keep(&inputs, &component)?;
     }
     Ok(made)
 }
 
-/// Makes a component of the guest's modules and all that they import.
+/// What a component is made of.
+#[derive(Clone)]
+struct Parts {
+    source: Source,
+    world: World,
+    /// The folder with the module that says what the component exports.
+    exports: PathBuf,
+    wit: PathBuf,
+    /// The environment of its packages.
+    packages: PathBuf,
+}
+
+impl Parts {
+    /// All inputs of the component: the whole project, because its modules may read any file while they are imported, and the packages. None:
+    /// some are elsewhere. With a folder for a copy, it gets all of them.
+    fn inputs(&self, copy: Option<&Path>) -> Result<Option<Inputs>, BuildError> {
+        let package = &self.source.package;
+        let guest = self.source.guest.strip_prefix(package).unwrap_or(package);
+        let environment = site_packages(&self.packages)?;
+        if environment
+            .iter()
+            .any(|folder| has_links_to_packages(folder))
+        {
+            return Ok(None);
+        }
+        let count = environment.len().to_string();
+        let words = [PACKAGE.1, CHECKER.1, self.world.name(), &count];
+        let mut inputs = Inputs::new(&words).word(&guest.to_string_lossy());
+        for (path, place) in [(&self.exports, EXPORTS_COPY), (&self.wit, WIT_COPY)] {
+            inputs = match copy {
+                Some(copy) => inputs.copying(&copy.join(place), path)?.path(path)?,
+                None => inputs.path(path)?,
+            };
+        }
+        for folder in environment {
+            if let Some(copy) = copy {
+                let place = folder.parent().unwrap_or(&folder);
+                let place = place.strip_prefix(&self.packages).unwrap_or(place);
+                let into = copy.join(PACKAGES_COPY).join(place);
+                inputs = inputs.copying(&into, &self.packages)?;
+            }
+            inputs = inputs.path(&folder)?;
+        }
+        let project = copy.map(|copy| copy.join(PROJECT_COPY));
+        for name in file_names(package)? {
+            let path = package.join(&name);
+            if OUTSIDE.contains(&name.as_str()) || is_left_by_tools(&path) {
+                continue;
+            }
+            if let Some(project) = &project {
+                // The SDK may be a link.
+                let own = MODULES.contains(&name.as_str()) && path.is_dir();
+                inputs = inputs.copying(project, if own { &path } else { package })?;
+            }
+            inputs = inputs.entry(&path)?;
+        }
+        // It may be in a folder that is no part of the component, or a link.
+        if let Some(around) = guest.parent().filter(|_| self.source.is_part()) {
+            if let Some(project) = &project {
+                inputs = inputs.copying(&project.join(around), &self.source.guest)?;
+            }
+            inputs = inputs.path(&self.source.guest)?;
+        }
+        Ok(Some(inputs))
+    }
+
+    /// The parts in a copy.
+    fn of_copy(&self, copy: &Path) -> Self {
+        let (guest, package) = (&self.source.guest, &self.source.package);
+        let of = copy.join(PROJECT_COPY);
+        Self {
+            source: Source {
+                guest: of.join(guest.strip_prefix(package).unwrap_or(Path::new(""))),
+                package: of,
+                ..self.source
+            },
+            exports: copy
+                .join(EXPORTS_COPY)
+                .join(self.exports.file_name().unwrap_or_default()),
+            wit: copy
+                .join(WIT_COPY)
+                .join(self.wit.file_name().unwrap_or_default()),
+            packages: copy.join(PACKAGES_COPY),
+            ..self.clone()
+        }
+    }
+
+    /// componentize-py without what it is to build.
+    fn tool(&self, componentizer: &Path) -> Tool {
+        Tool::new(componentizer, &self.source.guest, remedy(PACKAGE))
+            // Prints the exceptions of the guest's modules, without the stack of the tool.
+            .without_env("RUST_BACKTRACE")
+            // As in an activated environment.
+            .env("VIRTUAL_ENV", &self.packages)
+            .args(["--quiet", "--wit-path"])
+            .arg(&self.wit)
+            .args(["--world", self.world.name(), "componentize"])
+    }
+}
+
+/// Makes a component of the guest's modules and all that they import. Returns its inputs, unless some are elsewhere.
+///
+/// componentize-py gets a copy of the inputs: in the project it would see more than them, such as what Python compiled, and what somebody
+/// saves meanwhile.
 async fn from_nothing(
-    source: &Source,
-    tool: Tool,
-    exports: &Path,
+    parts: &Parts,
+    work: &Path,
+    componentizer: &Path,
     component: &Path,
-) -> Result<(), BuildError> {
-    let package = &source.package;
-    let mut tool = tool
+) -> Result<Option<Inputs>, BuildError> {
+    let copy = work.join("python-copy");
+    if copy.is_dir() {
+        std::fs::remove_dir_all(&copy).map_err(io_error(&copy))?;
+    }
+    let inputs = parts.inputs(Some(&copy))?;
+    let (guest, parts) = match inputs {
+        Some(_) => (&parts.source.guest, &parts.of_copy(&copy)),
+        None => (&parts.source.guest, parts),
+    };
+    let source = &parts.source;
+    let mut tool = parts
+        .tool(componentizer)
         .arg("--python-path")
-        .arg(exports)
+        .arg(&parts.exports)
         .args(["--python-path", "."]);
+    let package = &source.package;
     let shared = Some(package.clone()).filter(|_| source.is_part());
     let modules = MODULES.map(|name| package.join(name)).into_iter();
     for folder in shared.into_iter().chain(modules) {
@@ -154,7 +268,19 @@ async fn from_nothing(
             tool = tool.arg("--python-path").arg(folder);
         }
     }
-    tool.arg(EXPORTS).arg("--output").arg(component).run().await
+    let made = tool.arg(EXPORTS).arg("--output").arg(component).run().await;
+    made.map_err(|error| match error {
+        BuildError::Tool { tool, status, .. } => BuildError::Tool {
+            tool,
+            status,
+            folder: guest.clone(),
+        },
+        other => other,
+    })?;
+    if inputs.is_some() {
+        std::fs::remove_dir_all(&copy).map_err(io_error(&copy))?;
+    }
+    Ok(inputs)
 }
 
 /// Checks the types of the whole package, if its pyproject.toml has settings for that. `environment` is that of its packages.
@@ -218,48 +344,27 @@ fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
     Ok(packages)
 }
 
-/// All inputs of the component: the whole project, because its modules may read any file while they are imported, and the packages. None:
-/// some are elsewhere.
-fn inputs(
-    source: &Source,
-    world: World,
-    written: [&Path; 2],
-    environment: &Path,
-) -> Result<Option<Inputs>, BuildError> {
-    let package = &source.package;
-    let guest = source.guest.strip_prefix(package).unwrap_or(package);
-    let words = [PACKAGE.1, CHECKER.1, world.name(), &guest.to_string_lossy()];
-    let mut inputs = Inputs::new(&words);
-    for path in written {
-        inputs = inputs.path(path)?;
-    }
-    for folder in site_packages(environment)? {
-        if has_links_to_packages(&folder) {
-            return Ok(None);
-        }
-        inputs = inputs.path(&folder)?;
-    }
-    for name in file_names(package)? {
-        let path = package.join(&name);
-        if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
-            inputs = inputs.entry(&path)?;
-        }
-    }
-    Ok(Some(inputs))
-}
-
-/// Whether an environment has packages that are elsewhere, as of `pip install --editable`: they change unseen. Makers of environments write
-/// some of these files too.
+/// Whether an environment has packages that are elsewhere, as of `pip install --editable`: they change unseen.
 fn has_links_to_packages(folder: &Path) -> bool {
-    const OF_MAKERS: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
     let Ok(entries) = std::fs::read_dir(folder) else {
         return false;
     };
-    let mut names = entries.flatten().map(|entry| entry.file_name());
-    names.any(|name| {
-        let name = name.to_string_lossy();
-        name.ends_with(".pth") && !OF_MAKERS.contains(&&*name)
-    })
+    let mut links = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "pth"));
+    links.any(|path| leads_elsewhere(&path))
+}
+
+/// Whether a file of links names a folder. Lines may also be code, which a build does not run.
+fn leads_elsewhere(links: &Path) -> bool {
+    let Ok(text) = windlass_fleet::file::read(links, MOST_LINKS) else {
+        return true;
+    };
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines().map(str::trim);
+    let is_code = |line: &str| line.starts_with("import ") || line.starts_with("import\t");
+    lines.any(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
 }
 
 /// Whether the project has the module of an entry.
@@ -337,7 +442,10 @@ mod tests {
         let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
         std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
         let source = Source::of(path).unwrap();
-        let said = build(&source, path, None).await.unwrap_err().to_string();
+        let said = build(&source, path, &Components::none(), None)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(
             said.contains("greeter") && said.contains("tool.windlass.entry"),
             "{said}"
@@ -349,6 +457,21 @@ mod tests {
             assert!(has_module(path, entry), "{entry}");
         }
         assert!(!has_module(path, "deep.other"));
+    }
+
+    #[test]
+    fn packages_elsewhere_are_told_from_code_of_packages() {
+        let folder = tempfile::tempdir().unwrap();
+        let links = folder.path().join("a.pth");
+        assert!(!has_links_to_packages(folder.path()));
+        for (text, leads) in [
+            ("# nothing\n\nimport os; os.environ\n", false),
+            ("import x\n/somewhere/else\n", true),
+            ("../beside\n", true),
+        ] {
+            std::fs::write(&links, text).unwrap();
+            assert_eq!(has_links_to_packages(folder.path()), leads, "{text}");
+        }
     }
 
     #[test]
