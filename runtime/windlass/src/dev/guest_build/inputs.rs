@@ -126,6 +126,9 @@ impl Inputs {
             self.add(&up.to_le_bytes());
             return Ok(());
         }
+        if let Some(copy) = &self.copy {
+            copy.folder(&real, name)?;
+        }
         self.around.push(real);
         let is_packages_own = name.extension().is_some_and(|it| it == LIST.0);
         let mut below: Vec<PathBuf> = Vec::new();
@@ -210,6 +213,15 @@ impl Inputs {
 }
 
 impl Copy {
+    /// Makes the copy of a folder, unless a link led there.
+    fn folder(&self, real: &Path, name: &Path) -> Result<(), BuildError> {
+        if !real.starts_with(&self.within) {
+            return Ok(());
+        }
+        let copy = self.into.join(name);
+        std::fs::create_dir_all(&copy).map_err(io_error(&copy))
+    }
+
     /// The copy of a file, still empty. None: a link led there.
     fn of(&self, path: &Path, name: &Path) -> Result<Option<File>, BuildError> {
         let real = std::fs::canonicalize(path).map_err(io_error(path))?;

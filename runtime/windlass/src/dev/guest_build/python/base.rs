@@ -4,7 +4,8 @@
 //! the guest's modules in a call: see [`Sandbox::snapshot`]. A guest whose modules do more than this call can, such as to read files while
 //! they are imported, is made by componentize-py.
 
-use super::{EXPORTS, MODULES, OUTSIDE, PACKAGE, has_links_to_packages, site_packages};
+use super::parts::has_links_to_packages;
+use super::{EXPORTS, MODULES, OUTSIDE, PACKAGE, site_packages};
 use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
