@@ -252,7 +252,7 @@ pub(crate) fn is_left_by_tools(path: &Path) -> bool {
 }
 
 /// Whether a folder contains Python modules, whose folder may have any name.
-fn has_modules(folder: &Path) -> bool {
+pub(crate) fn has_modules(folder: &Path) -> bool {
     let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.any(|entry| entry.path().extension() == Some(OsStr::new("py")))
 }

@@ -246,7 +246,13 @@ fn refuse_links(path: &Path) -> Result<(), BuildError> {
     if !metadata.is_dir() || path.ends_with(TOOLS) {
         return Ok(());
     }
-    for entry in std::fs::read_dir(path).map_err(io_error(path))? {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        // Another build may have removed what it no longer needs.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(path)(error)),
+    };
+    for entry in entries {
         refuse_links(&entry.map_err(io_error(path))?.path())?;
     }
     Ok(())

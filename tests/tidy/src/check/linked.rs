@@ -9,7 +9,8 @@ use crate::{Finding, RustFile};
 /// Files that no target, `mod`, or `include` reaches.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let all = crates(repository);
-    let mut reached = included(repository);
+    let included = included(repository);
+    let mut reached = BTreeSet::new();
     let mut next: Vec<&RustFile> = Vec::new();
     for krate in &all {
         let own = repository
@@ -27,10 +28,12 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             next.extend(path.and_then(|path| repository.rust_file(&path)));
         }
     }
-    let lost = repository
-        .rust
-        .iter()
-        .filter(|file| !reached.contains(&file.path));
+    let is_lost = |file: &&RustFile| {
+        ![&reached, &included]
+            .iter()
+            .any(|of| of.contains(&file.path))
+    };
+    let lost = repository.rust.iter().filter(is_lost);
     lost.map(|file| {
         Finding::new(
             &file.path,
@@ -98,7 +101,7 @@ mod tests {
         let files = [
             (
                 "a/src/lib.rs",
-                "mod one;\nconst T: &str = include_str!(\"../template/x.rs\");",
+                "mod one;\nconst T: [&str; 2] = [include_str!(\"../template/x.rs\"), include_str!(\"one.rs\")];",
             ),
             (
                 "a/src/one.rs",

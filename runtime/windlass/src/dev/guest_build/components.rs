@@ -63,10 +63,12 @@ impl Components {
     /// When `output` cannot be written.
     pub(super) fn restore(&self, inputs: &Inputs, output: &Path) -> Result<bool, BuildError> {
         let is_here = inputs.made(output);
-        let Some(component) = self.read(inputs) else {
-            if is_here {
-                self.add(inputs, output);
-            }
+        let mut known = self.read(inputs);
+        if known.is_none() && is_here {
+            self.add(inputs, output);
+            known = self.read(inputs); // another build may have been faster
+        }
+        let Some(component) = known else {
             return Ok(is_here);
         };
         if !is_here || fs::read(output).ok().as_ref() != Some(&component) {

@@ -1,4 +1,5 @@
-//! Tools that the program downloads from the Python package index, once for each user. Entry point: [`venv`].
+//! Tools that the program downloads from the Python package index, once for each user. Entry points: [`venv`], and
+//! [`tools_of_user`] for the folder.
 
 use super::tool::Tool;
 use super::{BuildError, io_error, lock};
@@ -136,7 +137,8 @@ fn requirement(package: &str, version: &str) -> String {
 
 /// The folder of this user's tools. None: there is no home folder.
 pub(super) fn tools_of_user() -> Option<PathBuf> {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(VARIABLE).filter(|it| !it.is_empty());
+    let named = named.map(PathBuf::from);
     let tools = named.or_else(|| usual_cache().map(|cache| cache.join("tools")))?;
     Some(std::path::absolute(&tools).unwrap_or(tools))
 }

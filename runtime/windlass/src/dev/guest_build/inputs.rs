@@ -31,42 +31,34 @@ pub(super) struct Inputs {
     around: Vec<PathBuf>,
     /// How many files and folders were read.
     read: usize,
-    copy: Option<Copy>,
-}
-
-/// What has what is read, byte by byte, for a tool that would read more than that, or read it later.
-#[derive(Clone)]
-struct Copy {
-    into: PathBuf,
-    /// Links that lead out of this folder are not followed.
-    within: PathBuf,
+    /// Links that lead out of this folder are not followed. None: all are.
+    within: Option<PathBuf>,
+    /// The folder that gets a copy of what is read.
+    copy: Option<PathBuf>,
 }
 
 impl Inputs {
-    /// Starts with these words: names and versions of tools, settings. Another version of this program may use the tools in other ways.
+    /// Starts with these words: names and versions of tools, settings.
     pub(super) fn new(words: &[&str]) -> Self {
         let mut inputs = Self::default();
-        inputs.add(env!("CARGO_PKG_VERSION").as_bytes());
         for word in words {
             inputs.add(word.as_bytes());
         }
         inputs
     }
 
-    /// Adds a word.
-    pub(super) fn word(mut self, word: &str) -> Self {
-        self.add(word.as_bytes());
-        self
-    }
-
-    /// Copies what is read from here on into a folder, unless it is elsewhere than in `within`, where a link of a stranger's project may lead.
+    /// From here on links that lead out of a folder are not followed, because a project may come from a stranger. What is read is copied
+    /// into `copy`, byte by byte, for a tool that would read more than that, or read it later.
     ///
     /// # Errors
-    /// When there is no folder `within`.
-    pub(super) fn copying(mut self, into: &Path, within: &Path) -> Result<Self, BuildError> {
-        let within = std::fs::canonicalize(within).map_err(io_error(within))?;
-        let into = into.to_owned();
-        self.copy = Some(Copy { into, within });
+    /// When there is no such folder.
+    pub(super) fn within(
+        mut self,
+        folder: &Path,
+        copy: Option<PathBuf>,
+    ) -> Result<Self, BuildError> {
+        self.within = Some(std::fs::canonicalize(folder).map_err(io_error(folder))?);
+        self.copy = copy;
         Ok(self)
     }
 
@@ -97,14 +89,14 @@ impl Inputs {
     fn walk(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
         self.read += 1;
         if self.read > MOST {
-            let many = format!("the build would read more than {MOST} files: remove links");
+            let many = format!(
+                "it has more than {MOST} files for the build: move what is no source elsewhere"
+            );
             return Err(io_error(path)(std::io::Error::other(many)));
         }
-        let Ok(metadata) = std::fs::metadata(path) else {
-            let leads = std::fs::read_link(path).map_err(io_error(path))?;
-            self.named("link", name);
-            self.add(leads.as_os_str().as_encoded_bytes());
-            return Ok(());
+        let metadata = std::fs::metadata(path).ok();
+        let Some(metadata) = metadata.filter(|_| !self.leads_out(path)) else {
+            return self.link(path, name);
         };
         if metadata.is_file() {
             self.named("file", name);
@@ -117,17 +109,13 @@ impl Inputs {
         }
         let real = std::fs::canonicalize(path).map_err(io_error(path))?;
         if self.around.contains(&real) {
-            let up = self
-                .around
-                .iter()
-                .rev()
-                .take_while(|it| **it != real)
-                .count();
+            let between = self.around.iter().rev().take_while(|it| **it != real);
+            let up = between.count();
             self.add(&up.to_le_bytes());
             return Ok(());
         }
-        if let Some(copy) = &self.copy {
-            copy.folder(&real, name)?;
+        if let Some(copy) = self.copy.as_ref().map(|copy| copy.join(name)) {
+            std::fs::create_dir_all(&copy).map_err(io_error(&copy))?;
         }
         self.around.push(real);
         let is_packages_own = name.extension().is_some_and(|it| it == LIST.0);
@@ -147,6 +135,27 @@ impl Inputs {
         Ok(())
     }
 
+    fn leads_out(&self, path: &Path) -> bool {
+        let leads_out = |within| {
+            let real = std::fs::canonicalize(path);
+            path.is_symlink() && !real.is_ok_and(|real| real.starts_with(within))
+        };
+        self.within.as_ref().is_some_and(leads_out)
+    }
+
+    /// A link that is not followed.
+    fn link(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
+        let leads = match std::fs::read_link(path) {
+            Ok(leads) => leads,
+            // It was there for a moment, as what an editor writes.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(io_error(path)(error)),
+        };
+        self.named("link", name);
+        self.add(leads.as_os_str().as_encoded_bytes());
+        Ok(())
+    }
+
     fn named(&mut self, what: &str, name: &Path) {
         self.add(what.as_bytes());
         self.add(name.as_os_str().as_encoded_bytes());
@@ -155,10 +164,8 @@ impl Inputs {
     /// The content of a file, piece by piece.
     fn content(&mut self, path: &Path, name: &Path) -> Result<(), BuildError> {
         let mut file = File::open(path).map_err(io_error(path))?;
-        let mut copy = match &self.copy {
-            Some(copy) => copy.of(path, name)?,
-            None => None,
-        };
+        let copy = self.copy.as_ref().map(|copy| copy.join(name));
+        let mut copy = copy.as_deref().map(create).transpose()?;
         let (mut content, mut piece) = (Sha256::new(), vec![0; PIECE]);
         loop {
             let read = file.read(&mut piece).map_err(io_error(path))?;
@@ -212,28 +219,12 @@ impl Inputs {
     }
 }
 
-impl Copy {
-    /// Makes the copy of a folder, unless a link led there.
-    fn folder(&self, real: &Path, name: &Path) -> Result<(), BuildError> {
-        if !real.starts_with(&self.within) {
-            return Ok(());
-        }
-        let copy = self.into.join(name);
-        std::fs::create_dir_all(&copy).map_err(io_error(&copy))
+/// Creates a file, with the folders around it.
+fn create(path: &Path) -> Result<File, BuildError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(io_error(folder))?;
     }
-
-    /// The copy of a file, still empty. None: a link led there.
-    fn of(&self, path: &Path, name: &Path) -> Result<Option<File>, BuildError> {
-        let real = std::fs::canonicalize(path).map_err(io_error(path))?;
-        if !real.starts_with(&self.within) {
-            return Ok(None);
-        }
-        let copy = self.into.join(name);
-        if let Some(folder) = copy.parent() {
-            std::fs::create_dir_all(folder).map_err(io_error(folder))?;
-        }
-        File::create(&copy).map(Some).map_err(io_error(&copy))
-    }
+    File::create(path).map_err(io_error(path))
 }
 
 fn stamp(output: &Path) -> PathBuf {
@@ -274,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_another_folder_has_the_same_inputs() {
+    fn the_same_in_another_folder_has_the_same_inputs() {
         let folder = tempfile::tempdir().unwrap();
         let name_of = |place: &str, list: &str, text: &str| {
             let below = folder.path().join(place).join("packages");
@@ -307,12 +298,14 @@ mod tests {
         symlink(at("project/src"), at("project/src/deep/up")).unwrap();
         symlink(at("project/src/deep"), at("project/same")).unwrap();
         symlink(at("secrets"), at("project/src/secrets")).unwrap();
-        let inputs = Inputs::default().copying(&at("copy"), &at("project"));
-        let inputs = inputs.unwrap().path(&at("project")).unwrap();
-        assert_eq!(
-            inputs.name(),
-            Inputs::default().path(&at("project")).unwrap().name()
-        );
+        let name_of = |copy: Option<PathBuf>| {
+            let inputs = Inputs::default().within(&at("project"), copy).unwrap();
+            inputs.path(&at("project")).unwrap().name()
+        };
+        let name = name_of(Some(at("copy")));
+        assert_eq!(name_of(None), name);
+        std::fs::write(at("secrets/key"), "another").unwrap();
+        assert_eq!(name_of(None), name);
         for name in ["project/src/deep/a.py", "project/same/a.py"] {
             let copied = std::fs::read_to_string(at("copy").join(name)).unwrap();
             assert_eq!(copied, "project/src/deep/a.py");

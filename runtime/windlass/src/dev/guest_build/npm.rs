@@ -17,6 +17,9 @@ const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
 /// The tool that makes the component.
 const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 
+/// How the tools are used: in another way they may make another component of the same source.
+const RECIPE: &str = include_str!("npm.rs");
+
 /// The entry files to try if package.json names none.
 pub(super) const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
 
@@ -124,7 +127,7 @@ async fn component(
     let module = bundle(guest, work, bundler, entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
     let world = fitting(&module, &work.join("guest.json"), world)?.name();
-    let inputs = Inputs::new(&[COMPONENTIZER.0, world])
+    let inputs = Inputs::new(&[RECIPE, world])
         .path(&package_of(componentizer, COMPONENTIZER.0))?
         .path(&package.join("package.json"))?
         .path(&module)?

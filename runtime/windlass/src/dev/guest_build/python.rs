@@ -13,6 +13,7 @@ use base::Base;
 use parts::Parts;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 use windlass_sandbox::Sandbox;
 
 /// The tool that makes the component.
@@ -137,13 +138,10 @@ async fn from_nothing(
     componentizer: &Path,
     component: &Path,
 ) -> Result<Option<Inputs>, BuildError> {
-    let copy = work.join("python-copy");
-    if copy.is_dir() {
-        std::fs::remove_dir_all(&copy).map_err(io_error(&copy))?;
-    }
-    let inputs = parts.inputs(Some(&copy))?;
+    let copy = private_copy(work)?;
+    let inputs = parts.inputs(Some(copy.path()))?;
     let (guest, parts) = match inputs {
-        Some(_) => (&parts.source.guest, &parts.of_copy(&copy)),
+        Some(_) => (&parts.source.guest, &parts.of_copy(copy.path())),
         None => (&parts.source.guest, parts),
     };
     let source = &parts.source;
@@ -169,10 +167,20 @@ async fn from_nothing(
         },
         other => other,
     })?;
-    if inputs.is_some() {
-        std::fs::remove_dir_all(&copy).map_err(io_error(&copy))?;
-    }
     Ok(inputs)
+}
+
+/// The empty folder of a copy, for this user alone, which is removed on drop.
+fn private_copy(work: &Path) -> Result<TempDir, BuildError> {
+    const NAME: &str = "python-copy";
+    let path = work.join(NAME);
+    // Of a build that was killed.
+    if path.is_dir() {
+        std::fs::remove_dir_all(&path).map_err(io_error(&path))?;
+    }
+    let mut named = tempfile::Builder::new();
+    let copy = named.prefix(NAME).rand_bytes(0).tempdir_in(work);
+    copy.map_err(io_error(&path))
 }
 
 /// Checks the types of the whole package, if its pyproject.toml has settings for that. `environment` is that of its packages.

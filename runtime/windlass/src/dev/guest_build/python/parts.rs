@@ -1,13 +1,19 @@
 //! What a component in Python is made of, in the project or in a copy. Entry point: [`Parts::inputs`].
 
-use super::{CHECKER, MODULES, OUTSIDE, PACKAGE, file_names, remedy, site_packages};
+use super::{MODULES, OUTSIDE, PACKAGE, file_names, remedy, site_packages};
 use crate::dev::guest_build::BuildError;
 use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
-use crate::watch::is_left_by_tools;
+use crate::watch::{has_modules, is_left_by_tools};
 use std::path::{Path, PathBuf};
+
+/// How the tools are used: in another way they may make another component of the same source.
+const RECIPE: [&str; 2] = [include_str!("../python.rs"), include_str!("parts.rs")];
+
+/// The folder of kubeconfigs in a project.
+const KUBECONFIGS: &str = "clusters";
 
 /// Folders of a copy: for each part one, so that none has a name of another.
 const PROJECT_COPY: &str = "project";
@@ -21,7 +27,9 @@ const MOST_LINKS: u64 = 1 << 20;
 /// What a component is made of.
 #[derive(Clone)]
 pub(super) struct Parts {
+    /// The guest and its package.
     pub(super) source: Source,
+    /// What the component imports and exports.
     pub(super) world: World,
     /// The folder with the module that says what the component exports.
     pub(super) exports: PathBuf,
@@ -34,54 +42,54 @@ impl Parts {
     /// All inputs of the component: the whole project, because its modules may read any file while they are imported, and the packages. None:
     /// some are elsewhere. With a folder for a copy, it gets all of them.
     pub(super) fn inputs(&self, copy: Option<&Path>) -> Result<Option<Inputs>, BuildError> {
-        let package = &self.source.package;
-        let guest = self.source.guest.strip_prefix(package).unwrap_or(package);
         let environment = site_packages(&self.packages)?;
-        if environment
-            .iter()
-            .any(|folder| has_links_to_packages(folder))
-        {
+        if environment.iter().any(|of| has_links_to_packages(of)) {
             return Ok(None);
         }
-        let count = environment.len().to_string();
-        let words = [PACKAGE.1, CHECKER.1, self.world.name(), &count];
-        let mut inputs = Inputs::new(&words).word(&guest.to_string_lossy());
-        for (path, place) in [(&self.exports, EXPORTS_COPY), (&self.wit, WIT_COPY)] {
-            inputs = match copy {
-                Some(copy) => inputs.copying(&copy.join(place), path)?.path(path)?,
-                None => inputs.path(path)?,
-            };
-        }
+        let into = |part: &str| copy.map(|copy| copy.join(part));
+        let [build, parts] = RECIPE;
+        let (package, guest) = (&self.source.package, &self.source.guest);
+        let below = guest.strip_prefix(package).unwrap_or(guest);
+        let (below, count) = (below.to_string_lossy(), environment.len().to_string());
+        let mut inputs = Inputs::new(&[build, parts, self.world.name(), &below, &count])
+            .within(&self.exports, into(EXPORTS_COPY))?
+            .path(&self.exports)?
+            .within(&self.wit, into(WIT_COPY))?
+            .path(&self.wit)?;
         for folder in environment {
-            if let Some(copy) = copy {
-                let place = folder.parent().unwrap_or(&folder);
-                let place = place.strip_prefix(&self.packages).unwrap_or(place);
-                let into = copy.join(PACKAGES_COPY).join(place);
-                inputs = inputs.copying(&into, &self.packages)?;
-            }
-            inputs = inputs.path(&folder)?;
+            let place = folder
+                .parent()
+                .and_then(|lib| lib.strip_prefix(&self.packages).ok());
+            let place = place.unwrap_or(Path::new(""));
+            let into = into(PACKAGES_COPY).map(|packages| packages.join(place));
+            inputs = inputs.within(&folder, into)?.path(&folder)?;
         }
-        let project = copy.map(|copy| copy.join(PROJECT_COPY));
+        self.project(inputs, into(PROJECT_COPY)).map(Some)
+    }
+
+    /// Adds the project.
+    fn project(&self, mut inputs: Inputs, copy: Option<PathBuf>) -> Result<Inputs, BuildError> {
+        let (guest, package) = (&self.source.guest, &self.source.package);
         for name in file_names(package)? {
             let path = package.join(&name);
-            if OUTSIDE.contains(&name.as_str()) || is_left_by_tools(&path) {
+            if is_outside(&path, &name) {
                 continue;
             }
-            if let Some(project) = &project {
-                // The SDK may be a link.
-                let own = MODULES.contains(&name.as_str()) && path.is_dir();
-                inputs = inputs.copying(project, if own { &path } else { package })?;
-            }
-            inputs = inputs.entry(&path)?;
+            // The SDK may be a link.
+            let is_own = MODULES.contains(&name.as_str()) && path.is_symlink() && path.is_dir();
+            let within = if is_own { &path } else { package };
+            inputs = inputs.within(within, copy.clone())?.entry(&path)?;
+        }
+        if !self.source.is_part() {
+            return Ok(inputs);
         }
         // It may be in a folder that is no part of the component, or a link.
-        if let Some(around) = guest.parent().filter(|_| self.source.is_part()) {
-            if let Some(project) = &project {
-                inputs = inputs.copying(&project.join(around), &self.source.guest)?;
-            }
-            inputs = inputs.path(&self.source.guest)?;
-        }
-        Ok(Some(inputs))
+        let around = guest
+            .parent()
+            .and_then(|around| around.strip_prefix(package).ok());
+        let around = around.unwrap_or(Path::new(""));
+        let into = copy.map(|project| project.join(around));
+        inputs.within(guest, into)?.path(guest)
     }
 
     /// The parts in a copy.
@@ -116,6 +124,12 @@ impl Parts {
             .arg(&self.wit)
             .args(["--world", self.world.name(), "componentize"])
     }
+}
+
+/// Whether an entry of a project is no part of a component.
+fn is_outside(path: &Path, name: &str) -> bool {
+    let is_kubeconfigs = || name == KUBECONFIGS && !has_modules(path);
+    OUTSIDE.contains(&name) || is_left_by_tools(path) || is_kubeconfigs()
 }
 
 /// Whether an environment has packages that are elsewhere, as of `pip install --editable`: they change unseen.
