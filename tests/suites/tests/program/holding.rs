@@ -141,11 +141,16 @@ async fn dev_compiles_on_several_processors() -> Result<()> {
     program
         .line_with("the guest is being compiled", SOON)
         .await?;
-    let compiler = children(program.pid().context("it runs")?)?;
-    let threads = fs::read_dir(format!("/proc/{}/task", compiler.trim()))?.count();
-    // Its first thread waits for the others.
+    let process = program.pid().context("it runs")?;
+    // The compiler's first thread waits for the others.
     let processors = std::thread::available_parallelism()?.get();
-    assert!(threads > processors.min(4), "{threads} threads");
+    eventually(SOON, "a compiler with several threads", || async {
+        let compiler = children(process)?;
+        let threads = fs::read_dir(format!("/proc/{}/task", compiler.trim()));
+        let threads = threads.map_or(0, Iterator::count);
+        Ok(Seen::of(threads, |threads| *threads > processors.min(4)))
+    })
+    .await?;
     program.signal("INT")?;
     program.wait(SOON).await?;
     Ok(())
