@@ -87,7 +87,11 @@ pub(crate) struct RunOptions {
 pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
-    let startup = Startup::new(&options).await?;
+    // Guests may take minutes to load.
+    let Some(startup) = stop.run_until_cancelled(Startup::new(&options)).await else {
+        return Ok(None);
+    };
+    let startup = startup?;
     let configuration = &startup.merged.configuration;
     let manager = configuration.manager_spec();
     let local = LocalCluster::of(&manager);

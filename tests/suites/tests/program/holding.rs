@@ -151,6 +151,12 @@ async fn dev_compiles_on_several_processors() -> Result<()> {
         Ok(Seen::of(threads, |threads| *threads > processors.min(4)))
     })
     .await?;
+    // It does not wait for the compiler.
+    program.signal("TERM")?;
+    program
+        .wait(Duration::from_secs(10))
+        .await?
+        .expect_code(0)?;
     Ok(())
 }
 

@@ -25,7 +25,6 @@ const MOST: u64 = 1 << 30;
 const HASH: usize = 32;
 
 /// A folder of components.
-#[derive(Clone)]
 pub(super) struct Components {
     /// None: nothing is kept but what the project itself has.
     folder: Option<PathBuf>,
