@@ -1,5 +1,5 @@
 //! Kinds of other projects that a fleet is described with, on an API server. Entry points: [`ClusterApi::definition`],
-//! [`cluster_profile`] and [`install`].
+//! [`definition`], [`cluster_profile`] and [`install`].
 
 use super::binaries::made_from;
 use crate::eventually::{DEADLINE, Seen, eventually};
@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube_client::api::{Patch, PatchParams};
 use kube_client::{Api, Client};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A version of Cluster API's `Cluster`. Conversion between the two is a webhook's, so a server has one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,37 @@ impl ClusterApi {
     /// # Errors
     /// When `tests/testenv/build` did not run.
     pub fn definition(self) -> Result<Value> {
-        let mut definition = read(&made_from("crds")?.join("cluster.x-k8s.io_clusters.yaml"))?;
-        let versions = definition["spec"]["versions"]
-            .as_array_mut()
-            .context("a definition without versions")?;
-        versions.retain(|version| version["name"] == self.as_str());
-        versions
-            .iter_mut()
-            .for_each(|version| version["storage"] = json!(true));
-        Ok(definition)
+        definition("cluster.x-k8s.io_clusters.yaml", self.as_str())
     }
+}
+
+/// The files with the definitions of Cluster API's and cert-manager's kinds, as their projects have them.
+///
+/// # Errors
+/// When `tests/testenv/build` did not run.
+pub fn files() -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(made_from("crds")?)?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    Ok(files)
+}
+
+/// The definition in one of these files, with one version alone.
+///
+/// # Errors
+/// When `tests/testenv/build` did not run, or there is no such definition.
+pub fn definition(file: &str, version: &str) -> Result<Value> {
+    let mut definition = read(&made_from("crds")?.join(file))?;
+    let versions = definition["spec"]["versions"]
+        .as_array_mut()
+        .context("a definition without versions")?;
+    versions.retain(|one| one["name"] == version);
+    versions
+        .iter_mut()
+        .for_each(|version| version["storage"] = json!(true));
+    Ok(definition)
 }
 
 /// The definition of `ClusterProfile`.

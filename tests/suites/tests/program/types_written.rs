@@ -4,7 +4,7 @@ use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
 use kube_client::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value as Json, json};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,15 +82,16 @@ const BUILT_IN: [&str; 4] = [
     "apiextensions.k8s.io/v1/CustomResourceDefinition",
 ];
 
-/// Writes the types of the odd kind into a folder; with real servers also of a large kind of others, and of built-in kinds.
+/// Writes the types of the odd kind into a folder; with real servers also of all kinds of Cluster API and cert-manager, and of built-in kinds.
 pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
     fs::write(folder.join("odd.crd.json"), odd().to_string())?;
     write_object(folder, "odd", &object())?;
-    let mut args = vec!["types", "odd.crd.json", "--language", language];
-    if testenv::enabled("types of the kind Cluster") {
-        let cluster = serde_json::to_string(&ClusterApi::V1Beta2.definition()?)?;
-        fs::write(folder.join("cluster.crd.json"), cluster)?;
-        args.push("cluster.crd.json");
+    let mut args: Vec<OsString> = ["types", "odd.crd.json", "--language", language]
+        .map(OsString::from)
+        .into();
+    if testenv::enabled("types of kinds of other projects") {
+        let others = crds::files()?.into_iter();
+        args.extend(others.map(PathBuf::into_os_string));
     }
     let said = Program::run(folder, args, SOON)
         .await?
@@ -152,13 +153,17 @@ async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
     Ok(())
 }
 
-/// Objects that a server stored, by the file that the types of their kind are in.
-pub(crate) const STORED: [&str; 5] = [
+/// Objects that a server stored: the files that they are written to.
+const STORED: [&str; 9] = [
     "cluster",
+    "cluster_class",
     "config_map",
     "custom_resource_definition",
     "deployment",
+    "issuer",
+    "machine_deployment",
     "pod",
+    "stored_odd",
 ];
 
 /// What a test changes in an object by its type: a label, and a field that only its kind has.
@@ -167,10 +172,13 @@ fn changed(file: &str, object: &Json) -> Json {
     object["metadata"]["labels"]["kept"] = "yes".into();
     match file {
         "cluster" => object["spec"]["topology"]["version"] = "v1.35.0".into(),
+        "cluster_class" => object["spec"]["variables"][0]["required"] = false.into(),
         "config_map" => object["data"]["b"] = "2".into(),
         "custom_resource_definition" => object["spec"]["versions"][0]["served"] = false.into(),
         "deployment" => object["spec"]["replicas"] = 3.into(),
-        "odd" => object["spec"]["ports"][1]["port"] = 8443.into(),
+        "issuer" => object["spec"]["acme"]["server"] = "https://other.example.com".into(),
+        "machine_deployment" => object["spec"]["replicas"] = 3.into(),
+        "odd" | "stored_odd" => object["spec"]["ports"][1]["port"] = 8443.into(),
         _ => object["spec"]["containers"][0]["image"] = "nginx:2".into(),
     }
     object
@@ -179,7 +187,9 @@ fn changed(file: &str, object: &Json) -> Json {
 /// Gives objects to a server, and writes to files what it stored: with its defaults, and with who set which field.
 async fn store(server: &Server, folder: &Path) -> Result<()> {
     let client = server.client().await?;
-    crds::install(&client, &ClusterApi::V1Beta2.definition()?).await?;
+    for definition in definitions()? {
+        crds::install(&client, &definition).await?;
+    }
     for (file, sent) in STORED.into_iter().zip(sent()?) {
         let of = |field: &str| sent[field].as_str().unwrap_or_default();
         let (group, version) = of("apiVersion")
@@ -215,8 +225,19 @@ fn write_object(folder: &Path, file: &str, object: &Json) -> Result<()> {
     )?)
 }
 
+/// The kinds of these objects that a server does not have by itself.
+fn definitions() -> Result<[Json; 5]> {
+    Ok([
+        ClusterApi::V1Beta2.definition()?,
+        crds::definition("cluster.x-k8s.io_clusterclasses.yaml", "v1beta2")?,
+        crds::definition("cluster.x-k8s.io_machinedeployments.yaml", "v1beta2")?,
+        crds::definition("cert-manager.io_issuers.yaml", "v1")?,
+        odd(),
+    ])
+}
+
 /// The objects that a server is given, in the order of [`STORED`].
-fn sent() -> Result<[Json; 5]> {
+fn sent() -> Result<[Json; 9]> {
     let labels = json!({"app": "web"});
     let metadata = json!({"name": "web", "namespace": "default", "labels": labels});
     let container = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 80}],
@@ -224,23 +245,78 @@ fn sent() -> Result<[Json; 5]> {
         "livenessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5}});
     let pod = json!({"containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}],
         "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]});
-    let variables = json!([{"name": "any", "value": {"sizes": [1, 2.5, null], "deep": {"on": false}}}, {"name": "text", "value": "x"}]);
-    let topology = json!({"classRef": {"name": "small"}, "version": "v1.34.0", "variables": variables,
-        "controlPlane": {"replicas": 3, "metadata": {"labels": labels}},
-        "workers": {"machineDeployments": [{"class": "worker", "name": "md-0", "replicas": 0}]}});
-    let network = json!({"pods": {"cidrBlocks": ["10.0.0.0/8"]}, "apiServerPort": 6443});
     let mut definition = ClusterApi::V1Beta2.definition()?;
     definition["metadata"] = json!({"name": definition["metadata"]["name"], "labels": labels});
+    let mut odd = object();
+    odd["metadata"] = metadata.clone();
+    // A server takes no fields that the schema does not have.
+    for (inside, unknown) in [
+        ("", "later"),
+        ("/spec", "new"),
+        ("/spec/ports/0", "later"),
+        ("/status", "new"),
+    ] {
+        let fields = odd.pointer_mut(inside).and_then(Json::as_object_mut);
+        fields.context("an object")?.remove(unknown);
+    }
     Ok([
-        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
-            "spec": {"clusterNetwork": network, "topology": topology, "paused": false}}),
+        cluster(&metadata),
+        cluster_class(&metadata),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1", "empty": ""}, "binaryData": {"b": "AAE="}}),
         definition,
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
             "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
                 "template": {"metadata": {"labels": labels}, "spec": pod}}}),
+        issuer(&metadata),
+        machine_deployment(&metadata),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}),
+        odd,
     ])
+}
+
+fn cluster(metadata: &Json) -> Json {
+    let variables = json!([{"name": "any", "value": {"sizes": [1, 2.5, null], "deep": {"on": false}}}, {"name": "text", "value": "x"}]);
+    let topology = json!({"classRef": {"name": "small"}, "version": "v1.34.0", "variables": variables,
+        "controlPlane": {"replicas": 3, "metadata": {"labels": metadata["labels"]}},
+        "workers": {"machineDeployments": [{"class": "worker", "name": "md-0", "replicas": 0}]}});
+    let network = json!({"pods": {"cidrBlocks": ["10.0.0.0/8"]}, "apiServerPort": 6443});
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
+        "spec": {"clusterNetwork": network, "topology": topology, "paused": false}})
+}
+
+/// Its variables have schemas, which contain schemas.
+fn cluster_class(metadata: &Json) -> Json {
+    let template = |kind: &str| json!({"templateRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": kind, "name": "small"}});
+    let sizes =
+        json!({"type": "array", "items": {"type": "number", "minimum": 0}, "default": [1, 2.5]});
+    let limits = json!({"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}, "default": {"cpu": "1", "pods": 5}});
+    let schema = json!({"type": "object", "properties": {"sizes": sizes, "limits": limits}, "default": {},
+        "example": {"sizes": [3]}, "oneOf": [{"required": ["sizes"]}, {"required": ["limits"]}]});
+    let patch = json!({"op": "replace", "path": "/spec/template/spec/sizes", "value": {"on": [false, null]}});
+    let selector = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "SmallTemplate", "matchResources": {"infrastructureCluster": true}});
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": metadata,
+        "spec": {"infrastructure": template("SmallTemplate"), "controlPlane": template("PlaneTemplate"),
+            "variables": [{"name": "any", "required": true, "schema": {"openAPIV3Schema": schema}}],
+            "patches": [{"name": "sizes", "definitions": [{"selector": selector, "jsonPatches": [patch]}]}]}})
+}
+
+/// Of the ways to issue it has one, and of the ways to solve, two.
+fn issuer(metadata: &Json) -> Json {
+    let ingress = json!({"http01": {"ingress": {"ingressClassName": "nginx", "podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}}}});
+    let webhook = json!({"dns01": {"webhook": {"groupName": "a.example.com", "solverName": "b", "config": {"deep": [1, {"on": null}]}}},
+        "selector": {"dnsZones": ["example.com"]}});
+    json!({"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": metadata,
+        "spec": {"acme": {"server": "https://example.com", "privateKeySecretRef": {"name": "key"}, "solvers": [ingress, webhook]}}})
+}
+
+fn machine_deployment(metadata: &Json) -> Json {
+    let bootstrap = json!({"configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "Config", "name": "md-0"}});
+    let infrastructure = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "SmallMachineTemplate", "name": "md-0"});
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": metadata,
+        "spec": {"clusterName": "web", "replicas": 2, "selector": {"matchLabels": metadata["labels"]},
+            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}},
+            "template": {"metadata": {"labels": metadata["labels"]},
+                "spec": {"clusterName": "web", "bootstrap": bootstrap, "infrastructureRef": infrastructure, "version": "v1.34.0"}}}})
 }
 
 pub(crate) async fn succeeds<A: AsRef<OsStr>>(

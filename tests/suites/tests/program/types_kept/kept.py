@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster import CLUSTER, Cluster
+from cluster_class import CLUSTER_CLASS, ClusterClass
 from config_map import CONFIG_MAP, ConfigMap
 from custom_resource_definition import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
 from deployment import DEPLOYMENT, Deployment
+from issuer import ISSUER, Issuer
+from machine_deployment import MACHINE_DEPLOYMENT, MachineDeployment
 from odd import ODD, Odd
 from pod import POD, Pod
 from windlass.testing import Fleet
@@ -48,6 +51,11 @@ def change_cluster(cluster: Cluster) -> None:
     cluster["spec"]["topology"]["version"] = "v1.35.0"
 
 
+def change_cluster_class(of: ClusterClass) -> None:
+    of["metadata"]["labels"]["kept"] = "yes"
+    of["spec"]["variables"][0]["required"] = False
+
+
 def change_config_map(page: ConfigMap) -> None:
     page["metadata"]["labels"]["kept"] = "yes"
     page["data"]["b"] = "2"
@@ -63,6 +71,16 @@ def change_deployment(servers: Deployment) -> None:
     servers["spec"]["replicas"] = 3
 
 
+def change_issuer(issuer: Issuer) -> None:
+    issuer["metadata"]["labels"]["kept"] = "yes"
+    issuer["spec"]["acme"]["server"] = "https://other.example.com"
+
+
+def change_machine_deployment(machines: MachineDeployment) -> None:
+    machines["metadata"]["labels"]["kept"] = "yes"
+    machines["spec"]["replicas"] = 3
+
+
 def change_pod(pod: Pod) -> None:
     pod["metadata"]["labels"]["kept"] = "yes"
     pod["spec"]["containers"][0]["image"] = "nginx:2"
@@ -70,7 +88,11 @@ def change_pod(pod: Pod) -> None:
 
 survives("odd", ODD, change_odd)
 survives("cluster", CLUSTER, change_cluster)
+survives("cluster_class", CLUSTER_CLASS, change_cluster_class)
 survives("config_map", CONFIG_MAP, change_config_map)
 survives("custom_resource_definition", CUSTOM_RESOURCE_DEFINITION, change_definition)
 survives("deployment", DEPLOYMENT, change_deployment)
+survives("issuer", ISSUER, change_issuer)
+survives("machine_deployment", MACHINE_DEPLOYMENT, change_machine_deployment)
 survives("pod", POD, change_pod)
+survives("stored_odd", ODD, change_odd)

@@ -3,9 +3,12 @@
 import { type Kind, type KubernetesObject } from 'windlass-sdk';
 import { Fleet } from 'windlass-sdk/testing';
 import { Cluster } from './cluster';
+import { ClusterClass } from './cluster_class';
 import { ConfigMap } from './config_map';
 import { CustomResourceDefinition } from './custom_resource_definition';
 import { Deployment } from './deployment';
+import { Issuer } from './issuer';
+import { MachineDeployment } from './machine_deployment';
 import { Odd } from './odd';
 import { Pod } from './pod';
 
@@ -31,11 +34,16 @@ function survives<T extends KubernetesObject>(file: string, kind: Kind<T>, chang
   same(after, expected);
 }
 
-survives('odd', Odd, (odd) => {
+const changeOdd = (odd: Odd) => {
   odd.spec.ports![1]!.port = 8443;
-});
+};
+survives('odd', Odd, changeOdd);
+survives('stored_odd', Odd, changeOdd);
 survives('cluster', Cluster, (cluster) => {
   cluster.spec.topology!.version = 'v1.35.0';
+});
+survives('cluster_class', ClusterClass, (of) => {
+  of.spec.variables![0]!.required = false;
 });
 survives('config_map', ConfigMap, (page) => {
   page.data!['b'] = '2';
@@ -45,6 +53,12 @@ survives('custom_resource_definition', CustomResourceDefinition, (definition) =>
 });
 survives('deployment', Deployment, (servers) => {
   servers.spec!.replicas = 3;
+});
+survives('issuer', Issuer, (issuer) => {
+  issuer.spec.acme!.server = 'https://other.example.com';
+});
+survives('machine_deployment', MachineDeployment, (machines) => {
+  machines.spec.replicas = 3;
 });
 survives('pod', Pod, (pod) => {
   pod.spec!.containers[0]!.image = 'nginx:2';

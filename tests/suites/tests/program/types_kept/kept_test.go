@@ -48,8 +48,10 @@ func survives[T windlass.Kinded](alpha *windlasstest.MemoryCluster, t *testing.T
 
 func TestAnOddObjectSurvives(t *testing.T) {
 	alpha := windlasstest.NewFleet(t).Cluster("alpha")
-	survives(alpha, t, "odd", func(odd *Odd) {
-		odd.Labels["kept"] = "yes"
-		odd.Spec.Ports[1].Port = 8443
-	})
+	survives(alpha, t, "odd", changeOdd)
+}
+
+func changeOdd(odd *Odd) {
+	odd.Labels["kept"] = "yes"
+	odd.Spec.Ports[1].Port = 8443
 }

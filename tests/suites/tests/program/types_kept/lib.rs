@@ -5,6 +5,7 @@ pub mod odd;
 
 #[cfg(test)]
 mod tests {
+    use crate::odd::Odd;
     use serde_json::Value;
     use windlass_sdk::testing::TestFleet;
     use windlass_sdk::{ObjectKey, Resource, Typed};
@@ -43,9 +44,11 @@ mod tests {
 
     #[test]
     fn an_odd_one_survives() {
-        survives::<crate::odd::Odd>("odd", |odd| {
-            odd.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
-            odd.spec.ports.as_mut().unwrap()[1].port = 8443;
-        });
+        survives("odd", change_odd);
+    }
+
+    pub(crate) fn change_odd(odd: &mut Odd) {
+        odd.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
+        odd.spec.ports.as_mut().unwrap()[1].port = 8443;
     }
 }

@@ -13,6 +13,10 @@ func TestStoredObjectsSurvive(t *testing.T) {
 		cluster.Labels["kept"] = "yes"
 		cluster.Spec.Topology.Version = "v1.35.0"
 	})
+	survives(alpha, t, "cluster_class", func(class *ClusterClass) {
+		class.Labels["kept"] = "yes"
+		class.Spec.Variables[0].Required = false
+	})
 	survives(alpha, t, "config_map", func(page *ConfigMap) {
 		page.Labels["kept"] = "yes"
 		page.Data["b"] = "2"
@@ -25,8 +29,17 @@ func TestStoredObjectsSurvive(t *testing.T) {
 		servers.Labels["kept"] = "yes"
 		*servers.Spec.Replicas = 3
 	})
+	survives(alpha, t, "issuer", func(issuer *Issuer) {
+		issuer.Labels["kept"] = "yes"
+		issuer.Spec.Acme.Server = "https://other.example.com"
+	})
+	survives(alpha, t, "machine_deployment", func(machines *MachineDeployment) {
+		machines.Labels["kept"] = "yes"
+		*machines.Spec.Replicas = 3
+	})
 	survives(alpha, t, "pod", func(pod *Pod) {
 		pod.Labels["kept"] = "yes"
 		*pod.Spec.Containers[0].Image = "nginx:2"
 	})
+	survives(alpha, t, "stored_odd", changeOdd)
 }
