@@ -138,11 +138,11 @@ async fn serve_a_save(folder: &Path, source: &Path, text: &str) -> Result<()> {
     let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
     expect_label(&alpha, LABEL).await?;
     if let Some((mistake, told)) = mistake(source) {
-        fs::write(
-            source,
-            format!("{}\n{mistake}\n", text.replace(LABEL, "wrong-")),
-        )?;
-        dev.line_with(told, BUILD).await?;
+        let before = text.replace(LABEL, "wrong-");
+        fs::write(source, format!("{before}\n{mistake}\n"))?;
+        let line = before.lines().count() + 2;
+        let told = told.replace("LINE", &line.to_string());
+        dev.line_with(&told, BUILD).await?;
         dev.line_with("build failed", BUILD).await?;
         expect_label(&alpha, LABEL).await?;
     }
@@ -153,13 +153,23 @@ async fn serve_a_save(folder: &Path, source: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A mistake with a type, and what the build says of it.
+/// A mistake with a type, and what the build says of its line.
 fn mistake(source: &Path) -> Option<(&'static str, &'static str)> {
     match source.extension()?.to_str()? {
-        "ts" => Some(("const wrong: number = 'text';", "TS2322")),
-        "py" => Some(("WRONG: int = 'text'", "not assignable to `int`")),
-        "rs" => Some(("const WRONG: u32 = \"text\";", "E0308")),
-        "go" => Some(("var wrong int = \"text\"", "cannot use \"text\"")),
+        "ts" => Some((
+            "const wrong: number = 'text';",
+            "reconciler.ts(LINE,7): error TS2322",
+        )),
+        "py" => Some(("WRONG: int = 'text'", "guest.py:LINE:")),
+        "rs" => Some(("const WRONG: u32 = \"text\";", "src/lib.rs:LINE:20")),
+        "go" => Some((
+            "var wrong int = \"text\"",
+            "main.go:LINE:17: cannot use \"text\"",
+        )),
+        "c" => Some((
+            "const char *wrong = SHELF_SPEC_SIEZ;",
+            "guest.c:LINE:21: error",
+        )),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! An exception or a panic of a guest names the lines of its author's files, and a trap in C names its functions.
+//! An exception or a panic of a guest names the lines of its author's files, and a trap in C names its functions: in `windlass test`, in the
+//! log, and in what `get keys` says.
 
 use crate::languages::{VENV, has_tools};
 use crate::project::Project;
@@ -28,10 +29,10 @@ struct Throwing {
 }
 
 impl Throwing {
-    /// That `windlass test` tells it. Returns the project and the lines of the message, if the tools of the language are here.
-    async fn is_told(&self) -> Result<Option<(Project, Vec<String>)>> {
+    /// That it is told, if the tools of the language are here.
+    async fn is_told(&self) -> Result<()> {
         if !has_tools(self.tools, &format!("positions in {}", self.language)) {
-            return Ok(None);
+            return Ok(());
         }
         let project = Project::new()?;
         let new = ["new", "odd", "--lang", self.language];
@@ -54,7 +55,7 @@ impl Throwing {
             "{told:?} in {}",
             finished.stdout
         );
-        Ok(Some((project, told)))
+        is_logged_and_told_of_keys(project.path(), &told).await
     }
 
     /// Returns the line of the call.
@@ -71,6 +72,46 @@ impl Throwing {
         let at = text.lines().position(|line| line == *call);
         Ok(at.context("the call")? + 1)
     }
+}
+
+/// That the log of `dev` has the lines, and what asks for the keys too.
+async fn is_logged_and_told_of_keys(folder: &Path, told: &[String]) -> Result<()> {
+    let args = [
+        "dev",
+        "odd",
+        "--admin",
+        "127.0.0.1:0",
+        "--log-format",
+        "text",
+    ];
+    let mut dev = Program::start(folder, args)?;
+    let serving = dev.line_with("admin endpoints", BUILD).await?;
+    let (_, address) = serving.split_once("address=").context("an address")?;
+    let address = address.split(' ').next().context("an address")?;
+    let (first, others) = told.split_first().context("a message")?;
+    dev.line_with(first, BUILD).await?;
+    for line in others {
+        dev.line_with(&format!("    {line}"), SOON).await?;
+    }
+    let keys = |of: &'static str| {
+        let args = ["get", "keys", of, "--admin", address];
+        Program::run(folder, args, SOON)
+    };
+    let in_one = told.join(" ");
+    eventually(SOON, &in_one, || async {
+        let failing = keys("--state=failing").await?.expect_code(0)?;
+        Ok(Seen::of(failing.stdout, |keys| keys.contains(&in_one)))
+    })
+    .await?;
+    // Between two attempts.
+    eventually(SOON, "lines of their own", || async {
+        let explained = keys("cluster://alpha/default/crew").await?.expect_code(0)?;
+        Ok(Seen::of(explained.stdout, |keys| has_lines(keys, told)))
+    })
+    .await?;
+    dev.signal("TERM")?;
+    dev.wait(SOON).await?.expect_code(0)?;
+    Ok(())
 }
 
 /// Whether a text has these lines one below the other: the first in a line, and the others as whole lines that are set in.
@@ -107,43 +148,7 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
             "at reconcile src/reconciler.ts:LINE",
         ],
     };
-    let Some((project, told)) = typescript.is_told().await? else {
-        return Ok(());
-    };
-    // Its log says it too, and what asks for the keys.
-    let args = [
-        "dev",
-        "odd",
-        "--admin",
-        "127.0.0.1:0",
-        "--log-format",
-        "text",
-    ];
-    let mut dev = Program::start(project.path(), args)?;
-    let serving = dev.line_with("admin endpoints", BUILD).await?;
-    let (_, address) = serving.split_once("address=").context("an address")?;
-    let address = address.split(' ').next().context("an address")?;
-    dev.line_with("error=\"boom of crew\"", SOON).await?;
-    for line in &told[1..] {
-        dev.line_with(&format!("    {line}"), SOON).await?;
-    }
-    let keys = |of: &'static str| {
-        Program::run(
-            project.path(),
-            ["get", "keys", of, "--admin", address],
-            SOON,
-        )
-    };
-    let in_one = told.join(" ");
-    eventually(SOON, &in_one, || async {
-        let failing = keys("--state=failing").await?.expect_code(0)?;
-        Ok(Seen::of(failing.stdout, |keys| keys.contains(&in_one)))
-    })
-    .await?;
-    let explained = keys("cluster://alpha/default/crew").await?.expect_code(0)?;
-    let explained = explained.stdout;
-    ensure!(has_lines(&explained, &told), "{told:?} in {explained}");
-    Ok(())
+    typescript.is_told().await
 }
 
 #[tokio::test]
@@ -166,7 +171,7 @@ async fn an_exception_in_javascript_tells_the_line_of_its_file() -> Result<()> {
             "at reconcile src/reconciler.js:LINE",
         ],
     };
-    javascript.is_told().await.map(drop)
+    javascript.is_told().await
 }
 
 #[tokio::test]
@@ -188,7 +193,7 @@ async fn a_panic_in_rust_tells_its_functions() -> Result<()> {
         ),
         told: &["in odd::checked::checked < "],
     };
-    rust.is_told().await.map(drop)
+    rust.is_told().await
 }
 
 #[tokio::test]
@@ -213,7 +218,7 @@ async fn an_exception_in_python_tells_the_line_of_its_file() -> Result<()> {
             "at checked helpers.py:3",
         ],
     };
-    python.is_told().await.map(drop)
+    python.is_told().await
 }
 
 #[tokio::test]
@@ -233,7 +238,7 @@ async fn a_panic_in_go_tells_the_line_of_its_file() -> Result<()> {
             "at greeter.Reconcile main.go:LINE",
         ],
     };
-    go.is_told().await.map(drop)
+    go.is_told().await
 }
 
 #[tokio::test]
@@ -255,5 +260,5 @@ async fn a_trap_in_c_tells_the_functions_of_its_files() -> Result<()> {
         ),
         told: &["in checked < reconcile"],
     };
-    c.is_told().await.map(drop)
+    c.is_told().await
 }
