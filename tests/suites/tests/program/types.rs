@@ -5,7 +5,7 @@ use crate::project::Project;
 use crate::running::SOON;
 use crate::types_written::{BUILD, odd, sdk, succeeds, write};
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use windlass_harness::program::Program;
 use windlass_harness::testenv;
@@ -103,6 +103,48 @@ async fn a_type_error_in_typescript_fails_the_build_with_its_line() -> Result<()
     let said = build().await?.expect_code(1)?.stderr;
     assert!(
         said.contains("src/use.ts(2,") && said.contains("hots"),
+        "{said}"
+    );
+    Ok(())
+}
+
+/// The project of `new` says that comments are types, and the compiler of TypeScript reads them once it is installed.
+#[tokio::test]
+async fn a_type_error_in_javascript_fails_the_build_with_its_line() -> Result<()> {
+    if !has_tools(&["npm"], "types in a build in JavaScript") {
+        return Ok(());
+    }
+    let project = Project::new()?;
+    for lang in ["typescript", "javascript"] {
+        let new = ["new", lang, "--lang", lang];
+        Program::run(project.path(), new, SOON)
+            .await?
+            .expect_code(0)?;
+    }
+    let folder = project.path().join("javascript");
+    write(&folder, "typescript").await?;
+    let package = |lang: &str| -> Result<Json> {
+        let text = fs::read(project.path().join(lang).join("package.json"))?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    let (typed, mut untyped) = (package("typescript")?, package("javascript")?);
+    untyped["devDependencies"]["typescript"] = typed["devDependencies"]["typescript"].clone();
+    fs::write(folder.join("package.json"), untyped.to_string())?;
+    let used =
+        "/** @param {import('./odd.ts').Odd} odd */\nexport const host = (odd) => odd.spec.host;\n";
+    let reconciler = fs::read_to_string(folder.join("src/reconciler.js"))?;
+    let file = folder.join("src/use.js");
+    fs::write(&file, used)?;
+    fs::write(
+        folder.join("src/reconciler.js"),
+        format!("import './use.js';\n{reconciler}"),
+    )?;
+    let build = async || Program::run(&folder, ["build"], BUILD).await;
+    build().await?.expect_code(0)?;
+    fs::write(&file, used.replace("spec.host", "spec.hots"))?;
+    let said = build().await?.expect_code(1)?.stderr;
+    assert!(
+        said.contains("src/use.js(2,") && said.contains("hots"),
         "{said}"
     );
     Ok(())

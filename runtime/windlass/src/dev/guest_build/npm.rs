@@ -31,6 +31,9 @@ const OTHERS: [(&str, &str); 4] = [
     ("bun.lockb", "bun"),
 ];
 
+/// What says how types are checked: in TypeScript, or as comments in JavaScript.
+const TYPES: [&str; 2] = ["tsconfig.json", "jsconfig.json"];
+
 /// The lock file of npm.
 const OWN: &str = "package-lock.json";
 
@@ -237,27 +240,26 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Checks the types of a guest or package with a tsconfig.json and the compiler of TypeScript, which keeps in `work` what it knows of files
+/// Checks the types of a guest or package that says how, if the compiler of TypeScript is installed. It keeps in `work` what it knows of files
 /// that do not change. esbuild only leaves types out.
 async fn check_types(source: &Source, work: &Path) -> Result<(), BuildError> {
-    let mut folders = [&source.guest, &source.package].into_iter();
-    let configured = folders.find(|folder| folder.join("tsconfig.json").is_file());
-    let Some(folder) = configured else {
+    let folders = [&source.guest, &source.package];
+    let mut configured = TYPES
+        .iter()
+        .flat_map(|name| folders.map(|folder| (folder, name)));
+    let Some((folder, name)) = configured.find(|(folder, name)| folder.join(name).is_file()) else {
         return Ok(());
     };
-    match find(folder, "tsc") {
-        Some(compiler) => {
-            let check = Tool::new(&compiler, folder, NODE);
-            let known = work.join("types.json");
-            check
-                .args(["--noEmit", "--project", ".", "--incremental"])
-                .arg("--tsBuildInfoFile")
-                .arg(known.strip_prefix(folder).unwrap_or(&known))
-                .run()
-                .await
-        }
-        None => Ok(()),
-    }
+    let Some(compiler) = find(folder, "tsc") else {
+        return Ok(());
+    };
+    let known = work.join("types.json");
+    Tool::new(&compiler, folder, NODE)
+        .args(["--noEmit", "--incremental", "--project", name])
+        .arg("--tsBuildInfoFile")
+        .arg(known.strip_prefix(folder).unwrap_or(&known))
+        .run()
+        .await
 }
 
 /// Bundles the guest and its imports, except the host's, into one module.
