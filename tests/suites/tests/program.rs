@@ -114,6 +114,8 @@ mod running;
 mod chart;
 #[path = "program/pod.rs"]
 mod pod;
+#[path = "program/saves.rs"]
+mod saves;
 #[path = "program/scraped.rs"]
 mod scraped;
 #[path = "program/several.rs"]

@@ -215,18 +215,11 @@ pub(crate) async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathB
     }
     let _lock = lock(&source.package.join(WORK).join("lock")).await?;
     let work = source.guest.join(WORK);
+    let (known, bases) = (builder.components(), builder.bases.as_ref());
     let artifact = match source.language {
         Language::Rust => cargo::build(&source.guest).await,
-        Language::JavaScript => npm::build(&source, &work, &builder.components()).await,
-        Language::Python => {
-            python::build(
-                &source,
-                &work,
-                &builder.components(),
-                builder.bases.as_ref(),
-            )
-            .await
-        }
+        Language::JavaScript => npm::build(&source, &work, &known, bases).await,
+        Language::Python => python::build(&source, &work, &known, bases).await,
         Language::Go => go::build(&source, &work).await,
         Language::C => c::build(&source, &work).await,
     }?;

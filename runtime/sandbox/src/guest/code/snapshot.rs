@@ -4,6 +4,8 @@
 //! `describe` takes the program as the config. With the memory that this call leaves, the base is the guest. So the runtime is compiled
 //! once, and a changed program costs a call.
 
+mod wrapped;
+
 use super::Code;
 use crate::component::compiler::chain;
 use crate::component::revision::LoadError;
@@ -21,12 +23,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, Instance, Type, WasmList};
+use wasmtime::component::{Component, Instance, Linker, Type, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 use windlass_fleet::{ControllerName, Grant, TenantName};
+use wrapped::Wrapped;
 
 /// The interface of an instrumented component that tells its memories and globals.
 const ACCESS: &str = "wasmtime:wizer/access";
+
+/// The packages of the host's interfaces.
+const KNOWN: [&str; 2] = ["wasi:", "windlass:"];
 
 /// Longest call, by the clock: it runs what the program does while it starts.
 const TIME: Duration = Duration::from_secs(30);
@@ -77,12 +83,18 @@ impl Sandbox {
             problem: chain(&error),
         };
         let bytes = self.read_component(base).await?;
+        let wrapped = Wrapped::of(&bytes);
+        let inner = wrapped.as_ref().map_or(&*bytes, Wrapped::inner);
         let wizer = Wizer::new();
-        let (context, instrumented) = wizer.instrument_component(&bytes).map_err(wrong)?;
+        let (context, instrumented) = wizer.instrument_component(inner).map_err(wrong)?;
         let component = self.component(&name, instrumented.into(), guest).await?;
         let state = self.state_after(&component, program, wrong).await?;
         let made = wizer.snapshot_component(&context, &mut { state }).await;
-        made.map_err(wrong)
+        let made = made.map_err(wrong)?;
+        Ok(match wrapped {
+            Some(wrapped) => wrapped.around(&made),
+            None => made,
+        })
     }
 
     /// The state of an instance after the call.
@@ -92,9 +104,8 @@ impl Sandbox {
         program: &str,
         wrong: impl Fn(wasmtime::Error) -> SnapshotError,
     ) -> Result<State, SnapshotError> {
-        let pre = self
-            .linker(true)
-            .instantiate_pre(component)
+        let pre = with_stand_ins(self.linker(true), component)
+            .and_then(|linker| linker.instantiate_pre(component))
             .map_err(&wrong)?;
         let code = Arc::new(Code {
             sandbox: self.clone(),
@@ -142,6 +153,30 @@ impl Sandbox {
         });
         outcome.await.map_err(|error| failed(&error))?
     }
+}
+
+/// The linker with functions that fail, for imports that the host does not have: what wraps a component has stand-ins for them.
+fn with_stand_ins(linker: &Linker<Call>, component: &Component) -> wasmtime::Result<Linker<Call>> {
+    let (mut linker, engine) = (linker.clone(), component.engine());
+    let ty = component.component_type();
+    for (name, item) in ty.imports(engine) {
+        let is_known = KNOWN.iter().any(|known| name.starts_with(known));
+        let ComponentItem::ComponentInstance(instance) = item.ty else {
+            continue;
+        };
+        if is_known {
+            continue;
+        }
+        let mut stand_ins = linker.instance(name)?;
+        for (function, item) in instance.exports(engine) {
+            if matches!(item.ty, ComponentItem::ComponentFunc(_)) {
+                stand_ins.func_new(function, |_, _, _, _| {
+                    wasmtime::bail!("nothing is behind it")
+                })?;
+            }
+        }
+    }
+    Ok(linker)
 }
 
 /// The functions of [`ACCESS`], with what they return.

@@ -1,16 +1,20 @@
 //! Builds guests in JavaScript and TypeScript with packages of npm: esbuild makes one module, and componentize-qjs makes a component
 //! that runs on QuickJS. Entry point: [`build`].
 
+mod base;
+mod bundle;
+
 use super::components::Components;
 use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
 use super::source::Source;
-use super::source_lines::SourceLines;
 use super::tool::Tool;
 use super::{BuildError, WORK, contract, io_error};
+use base::Base;
+use bundle::Bundler;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use windlass_sandbox::Sandbox;
 
 /// The tool that bundles a guest, its packages and the SDK into one module.
 const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
@@ -18,7 +22,7 @@ const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
 const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 
 /// How the tools are used: in another way they may make another component of the same source.
-const RECIPE: &str = include_str!("npm.rs");
+const RECIPE: [&str; 2] = [include_str!("npm.rs"), include_str!("npm/bundle.rs")];
 
 /// The entry files to try if package.json names none.
 pub(super) const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
@@ -39,9 +43,6 @@ const OWN: &str = "package-lock.json";
 
 const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 
-/// The interface of the host that only some worlds have.
-const FLEET: &str = "windlass:runtime/fleet@";
-
 /// The parts of package.json that matter here.
 #[derive(Default, Deserialize)]
 struct Manifest {
@@ -60,30 +61,12 @@ struct Settings {
     entry: Option<String>,
 }
 
-/// The output description of esbuild.
-#[derive(Deserialize)]
-struct Made {
-    outputs: BTreeMap<String, Bundle>,
-}
-
-/// The bundled module: its exports and imports.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Bundle {
-    exports: Vec<String>,
-    imports: Vec<Import>,
-}
-
-#[derive(Deserialize)]
-struct Import {
-    path: String,
-}
-
-/// Builds a guest and returns the component in `work`.
+/// Builds a guest and returns the component in `work`. With `bases` it makes it of a base, if it can.
 pub(super) async fn build(
     source: &Source,
     work: &Path,
     known: &Components,
+    bases: Option<&Sandbox>,
 ) -> Result<PathBuf, BuildError> {
     let (guest, package) = (&source.guest, &source.package);
     let package_json = package.join("package.json");
@@ -102,54 +85,71 @@ pub(super) async fn build(
     check_entry(&entry, &package_json)?;
     install(package, &package.join(WORK)).await?;
     let (bundler, componentizer) = (tool(guest, BUNDLER)?, tool(guest, COMPONENTIZER)?);
-    // Both at once: each takes as long as the other.
-    let (component, ()) = tokio::try_join!(
-        component(
+    let bundler = Bundler {
+        program: &bundler,
+        guest,
+        work,
+        entry: &entry,
+    };
+    let make = async {
+        let module = bundler.module().await?;
+        let world = bundler.world(&module, manifest.windlass.world)?;
+        let componentizer = Componentizer {
+            program: &componentizer,
             source,
-            work,
-            &entry,
-            manifest.windlass.world,
-            [&bundler, &componentizer],
-            known
-        ),
-        check_types(source, work)
-    )?;
+            wit: contract::folder(package)?,
+            world,
+        };
+        if let Some(bases) = bases {
+            let base = Base {
+                bundler: &bundler,
+                componentizer: &componentizer,
+            };
+            if let Some(made) = base.make(bases, &module).await? {
+                return Ok(made);
+            }
+        }
+        let component = work.join("guest.wasm");
+        let inputs = componentizer.inputs(&RECIPE)?.path(&module)?;
+        if !known.restore(&inputs, &component)? {
+            componentizer.tool(&module, &component).run().await?;
+            known.keep(&inputs, &component)?;
+        }
+        Ok(component)
+    };
+    // Both at once: each takes as long as the other.
+    let (component, ()) = tokio::try_join!(make, check_types(source, work))?;
     Ok(component)
 }
 
-/// Bundles the guest, and makes a component of the bundle unless it is that of the last build.
-async fn component(
-    source: &Source,
-    work: &Path,
-    entry: &str,
-    world: Option<World>,
-    [bundler, componentizer]: [&Path; 2],
-    known: &Components,
-) -> Result<PathBuf, BuildError> {
-    let (guest, package) = (&source.guest, &source.package);
-    let module = bundle(guest, work, bundler, entry).await?;
-    let (component, wit) = (work.join("guest.wasm"), contract::folder(package)?);
-    let world = fitting(&module, &work.join("guest.json"), world)?.name();
-    let inputs = Inputs::new(&[RECIPE, world])
-        .path(&package_of(componentizer, COMPONENTIZER.0))?
-        .path(&package.join("package.json"))?
-        .path(&module)?
-        .path(&wit)?;
-    if known.restore(&inputs, &component)? {
-        return Ok(component);
+/// The tool that makes components, and what is the same for each of a guest.
+struct Componentizer<'a> {
+    program: &'a Path,
+    source: &'a Source,
+    wit: PathBuf,
+    world: World,
+}
+
+impl Componentizer<'_> {
+    /// What it makes a component of, beside a module.
+    fn inputs(&self, recipe: &[&str]) -> Result<Inputs, BuildError> {
+        let words = [recipe, &[self.world.name()]].concat();
+        Inputs::new(&words)
+            .path(&package_of(self.program, COMPONENTIZER.0))?
+            .path(&self.source.package.join("package.json"))?
+            .path(&self.wit)
     }
-    // Not minified: readable stack traces are worth one percent of size.
-    Tool::new(componentizer, guest, NODE)
-        .arg("--wit")
-        .arg(wit)
-        .args(["--world", world, "--js"])
-        .arg(module)
-        .args(["--sync", "-o"])
-        .arg(&component)
-        .run()
-        .await?;
-    known.keep(&inputs, &component)?;
-    Ok(component)
+
+    /// Makes a component of a module. It is not minified: readable stack traces are worth one percent of size.
+    fn tool(&self, module: &Path, component: &Path) -> Tool {
+        Tool::new(self.program, &self.source.guest, NODE)
+            .arg("--wit")
+            .arg(&self.wit)
+            .args(["--world", self.world.name(), "--js"])
+            .arg(module)
+            .args(["--sync", "-o"])
+            .arg(component)
+    }
 }
 
 /// The folder of a tool's package, which says its version: it is beside the folder of programs.
@@ -262,88 +262,6 @@ async fn check_types(source: &Source, work: &Path) -> Result<(), BuildError> {
         .await
 }
 
-/// Bundles the guest and its imports, except the host's, into one module.
-async fn bundle(
-    folder: &Path,
-    work: &Path,
-    bundler: &Path,
-    entry: &str,
-) -> Result<PathBuf, BuildError> {
-    let module = work.join("guest.js");
-    let mut outfile = std::ffi::OsString::from("--outfile=");
-    outfile.push(module.strip_prefix(folder).unwrap_or(&module));
-    Tool::new(bundler, folder, NODE)
-        .arg(entry)
-        .args([
-            "--bundle",
-            "--format=esm",
-            "--platform=neutral",
-            "--main-fields=module,main",
-            "--external:windlass:*",
-            "--log-level=warning",
-            "--metafile=.windlass/build/guest.json",
-            "--sourcemap=external",
-            "--sources-content=false",
-        ])
-        .arg(outfile)
-        .run()
-        .await?;
-    let map = std::fs::read(module.with_extension("js.map")).unwrap_or_default();
-    if let Some(lines) = SourceLines::read(&map) {
-        let bundled = std::fs::read_to_string(&module).map_err(io_error(&module))?;
-        let told = bundled + &lines.statement();
-        std::fs::write(&module, told).map_err(io_error(&module))?;
-    }
-    Ok(module)
-}
-
-/// The guest's world: the chosen one if the guest matches it, or without a choice the one that it matches.
-fn fitting(module: &Path, made: &Path, chosen: Option<World>) -> Result<World, BuildError> {
-    let made: Made = read_json(made)?;
-    let bundle = made.outputs.into_values().next().unwrap_or_default();
-    bundle.world(chosen).map_err(|why| BuildError::Component {
-        module: module.to_owned(),
-        world: chosen.unwrap_or_default(),
-        why: why.to_owned(),
-    })
-}
-
-impl Bundle {
-    fn world(&self, chosen: Option<World>) -> Result<World, &'static str> {
-        let exports = |name: &str| self.exports.iter().any(|export| export == name);
-        if !exports("reconciler") {
-            return Err(
-                "it exports no reconciler: export const reconciler = defineReconciler({…})",
-            );
-        }
-        let fleet = self
-            .imports
-            .iter()
-            .any(|import| import.path.starts_with(FLEET));
-        let fits = match (fleet, exports("mapper")) {
-            (false, false) => World::Reconcile,
-            (true, false) => World::FleetReconcile,
-            (false, true) => World::MappedReconcile,
-            (true, true) => World::MappedFleetReconcile,
-        };
-        let Some(chosen) = chosen else {
-            return Ok(fits);
-        };
-        if fleet && !chosen.has_fleet() {
-            return Err(
-                "it imports windlass-sdk/fleet: leave \"world\" out of package.json, and it is built for the world that it fits",
-            );
-        }
-        match (exports("mapper"), chosen.has_mapper()) {
-            (false, true) => Err("it exports no mapper: export const mapper = defineMapper(…)"),
-            (true, false) => Err(
-                "it exports a mapper: leave \"world\" out of package.json, and it is built for the world that it fits",
-            ),
-            _ => Ok(chosen),
-        }
-    }
-}
-
 fn tool(folder: &Path, (name, version): (&str, &str)) -> Result<PathBuf, BuildError> {
     find(folder, name).ok_or_else(|| BuildError::NoTool {
         tool: name.to_owned(),
@@ -381,50 +299,6 @@ mod tests {
         assert_eq!(entry_of(folder.path(), main).unwrap(), "src/main.ts");
         let both = r#"{"main": "dist/main.js", "windlass": {"entry": "src/main.ts"}}"#;
         assert_eq!(entry_of(folder.path(), both).unwrap(), "src/main.ts");
-    }
-
-    #[test]
-    fn a_guest_is_built_for_the_world_that_it_fits() {
-        let bundle = |exports: &[&str], import: &str| Bundle {
-            exports: exports.iter().map(|name| (*name).to_owned()).collect(),
-            imports: vec![Import {
-                path: import.to_owned(),
-            }],
-        };
-        let (plain, both) = (
-            ["reconciler"].as_slice(),
-            ["mapper", "reconciler"].as_slice(),
-        );
-        let (client, fleet) = (
-            "windlass:runtime/client@0.1.0",
-            "windlass:runtime/fleet@0.1.0",
-        );
-        for (exports, import, fits) in [
-            (plain, client, World::Reconcile),
-            (plain, fleet, World::FleetReconcile),
-            (both, client, World::MappedReconcile),
-            (both, fleet, World::MappedFleetReconcile),
-        ] {
-            let bundle = bundle(exports, import);
-            assert_eq!(bundle.world(None), Ok(fits));
-            assert_eq!(bundle.world(Some(fits)), Ok(fits));
-        }
-        let more = Some(World::FleetReconcile);
-        assert_eq!(bundle(plain, client).world(more), Ok(World::FleetReconcile));
-        for (exports, import, chosen, why) in [
-            ([].as_slice(), client, None, "no reconciler"),
-            (
-                plain,
-                fleet,
-                Some(World::MappedReconcile),
-                "windlass-sdk/fleet",
-            ),
-            (plain, client, Some(World::MappedReconcile), "no mapper"),
-            (both, client, Some(World::Reconcile), "a mapper"),
-        ] {
-            let said = bundle(exports, import).world(chosen).unwrap_err();
-            assert!(said.contains(why), "{said}");
-        }
     }
 
     #[tokio::test]
