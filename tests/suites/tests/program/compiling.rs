@@ -1,0 +1,108 @@
+//! A save compiles the functions that it changed, and not the whole guest.
+
+use crate::languages::{self, Language, command, has_tools, windlass};
+use crate::project::Project;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use tokio::io::AsyncWriteExt;
+use windlass_harness::program::binary;
+
+/// Limits that no guest of these comes near: bytes, and seconds.
+const LIMITS: [&str; 2] = ["8589934592", "600"];
+
+/// Functions of a build, by the hash of all that their code depends on.
+struct Functions {
+    hashes: BTreeSet<Vec<u8>>,
+    /// As the compiler of the next build takes them.
+    bytes: Vec<u8>,
+}
+
+/// Bytes that have their length before them, and what follows.
+fn part(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<8>().context("a length")?;
+    let length = usize::try_from(u64::from_le_bytes(*length))?;
+    rest.split_at_checked(length)
+        .context("bytes of this length")
+}
+
+/// Compiles a component with the functions of the build before, as `dev` does. `runtime/sandbox/src/component/compiler.rs` has the format.
+async fn compile(component: &[u8], before: &[u8]) -> Result<Functions> {
+    let length = (before.len() as u64).to_le_bytes();
+    let input = [&length, before, component].concat();
+    let mut compiler = command(&std::env::temp_dir(), binary()?, ["compile-component"]);
+    compiler.args(LIMITS).arg("--often");
+    let mut compiler = compiler
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut stdin = compiler.stdin.take().context("its input")?;
+    let write = async move { stdin.write_all(&input).await };
+    let (written, output) = tokio::join!(write, compiler.wait_with_output());
+    let (output, ()) = (output?, written?);
+    ensure!(output.status.success(), "{}", output.status);
+    let (_, bytes) = part(&output.stdout)?;
+    let (mut rest, mut hashes) = (bytes, BTreeSet::new());
+    while !rest.is_empty() {
+        let (hash, behind) = part(rest)?;
+        let (_code, behind) = part(behind)?;
+        hashes.insert(hash.to_vec());
+        rest = behind;
+    }
+    let bytes = bytes.to_vec();
+    Ok(Functions { hashes, bytes })
+}
+
+/// The component of a project that `new` made, before and after an edit of a text, which moves other texts.
+async fn before_and_after(language: &Language) -> Result<[Vec<u8>; 2]> {
+    let outside = Project::new()?;
+    let new = ["new", "compiled", "--lang", language.lang];
+    windlass(outside.path(), new).await?.expect_code(0)?;
+    let folder = outside.path().join("compiled");
+    let build = async || {
+        windlass(&folder, ["build"]).await?.expect_code(0)?;
+        anyhow::Ok(fs::read(folder.join(".windlass/guest.wasm"))?)
+    };
+    let before = build().await?;
+    let source = folder.join(language.source);
+    let text = fs::read_to_string(&source)?;
+    fs::write(source, text.replace("hello, ", "a very good day to you, "))?;
+    Ok([before, build().await?])
+}
+
+async fn a_save_compiles_what_it_changed(language: &Language) -> Result<()> {
+    let lang = language.lang;
+    if !has_tools(language.tools, &format!("what a save in {lang} compiles")) {
+        return Ok(());
+    }
+    let [before, after] = before_and_after(language).await?;
+    ensure!(before != after, "the edit is in the component");
+    let first = compile(&before, &[]).await?;
+    let second = compile(&after, &first.bytes).await?;
+    let (all, new) = (
+        second.hashes.len(),
+        second.hashes.difference(&first.hashes).count(),
+    );
+    ensure!(
+        new > 0 && new * 2 < all,
+        "{lang}: {new} of {all} functions are compiled"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_save_in_go_compiles_what_it_changed() -> Result<()> {
+    a_save_compiles_what_it_changed(&languages::GO).await
+}
+
+#[tokio::test]
+async fn a_save_in_rust_compiles_what_it_changed() -> Result<()> {
+    a_save_compiles_what_it_changed(&languages::RUST).await
+}
+
+#[tokio::test]
+async fn a_save_in_c_compiles_what_it_changed() -> Result<()> {
+    a_save_compiles_what_it_changed(&languages::C).await
+}
