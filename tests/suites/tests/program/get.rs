@@ -42,20 +42,24 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
     // A terminal has short lines.
     if has_tools(&["python3"], "tables in a terminal") {
         let program = binary()?.display().to_string();
-        let keys = ["get", "keys", "--admin", &address];
-        let shown = async |more: &[&str]| {
-            let args = ["-c", TERMINAL, &program];
-            let args = [&args[..], &keys, more].concat();
+        let shown = async |of: &[&str]| {
+            let args = ["-c", TERMINAL, &program, "get", "--admin", &address];
+            let args = [&args[..], of].concat();
             let mut command = command(project.path(), "python3", args);
             command.env("XDG_RUNTIME_DIR", runtime_folder());
             let shown = Program::spawn(command)?.wait(SOON).await?;
             anyhow::Ok(shown.expect_code(0)?.stdout)
         };
-        let table = shown(&[]).await?;
+        let table = shown(&["keys"]).await?;
         assert!(table.contains(&of_key) && table.contains('…'), "{table}");
         let width = |table: &str| table.lines().map(|line| line.chars().count()).max();
         assert_eq!(width(&table), Some(80), "{table}");
-        assert!(width(&shown(&["-o", "wide"]).await?) > Some(80));
+        assert!(width(&shown(&["keys", "-o", "wide"]).await?) > Some(80));
+        for what in ["clusters", "providers", "reconcilers", "tenants"] {
+            let table = shown(&[what]).await?;
+            assert!(table.lines().count() > 1, "{table}");
+            assert!(width(&table) <= Some(80), "{table}");
+        }
     }
     Ok(())
 }
