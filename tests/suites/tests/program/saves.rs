@@ -134,7 +134,7 @@ async fn saves_of_a_guest_in_python_may_do_all_that_a_build_may() -> Result<()> 
     saved.end().await
 }
 
-/// A module, an export and an import of another world. A module that awaits something works all the same.
+/// A module, an export and an import of another world. A module that awaits something works all the same, and what fails a build fails here.
 #[tokio::test]
 async fn saves_of_a_guest_in_javascript_may_do_all_that_a_build_may() -> Result<()> {
     if !has_tools(
@@ -143,7 +143,7 @@ async fn saves_of_a_guest_in_javascript_may_do_all_that_a_build_may() -> Result<
     ) {
         return Ok(());
     }
-    let saved = Saved::start(&languages::JAVASCRIPT, "javascript-base").await?;
+    let mut saved = Saved::start(&languages::JAVASCRIPT, "javascript-base").await?;
     let save = |more: &str, word: &str| {
         let (greeting, kind) = ("hello, ", "const ConfigMap = ");
         let (word, more) = (format!("${{{word}}}, "), format!("{more}\n{kind}"));
@@ -155,6 +155,12 @@ async fn saves_of_a_guest_in_javascript_may_do_all_that_a_build_may() -> Result<
     )?;
     save("import { WORD } from './word.js';", "WORD")?;
     saved.greets("ahoy").await?;
+    // Modules are strict, whatever an editor is told.
+    fs::remove_file(saved.folder.join("jsconfig.json"))?;
+    let strict = "let WORD = 'strict'; try { undeclared = 1; WORD = 'sloppy'; } catch {}";
+    save(strict, "WORD")?;
+    saved.greets("strict").await?;
+    ensure!(saved.is_of_base()?, "it is made of a base");
 
     // The mapper does what `controller-owner` did: it repairs what is deleted.
     let mapper = "import { defineMapper } from 'windlass-sdk';\nimport * as fleet from 'windlass-sdk/fleet';\n        export const mapper = defineMapper((cluster, kind, objects) => objects.flatMap(({ metadata }) =>\n        \x20 (metadata.ownerReferences ?? []).map(({ name }) => ({ namespace: metadata.namespace, name }))));\n        const ConfigMap = ";
@@ -185,5 +191,8 @@ async fn saves_of_a_guest_in_javascript_may_do_all_that_a_build_may() -> Result<
         saved.greets("late").await?;
         ensure!(!saved.is_of_base()?, "{more}: it is made from nothing");
     }
+    // A build has no host.
+    save("log.info('loaded');", "'no'")?;
+    saved.dev.line_with("build failed", BUILD).await?;
     saved.end().await
 }

@@ -15,7 +15,7 @@ use windlass_harness::program::Program;
 const BUILD: Duration = Duration::from_secs(600);
 
 /// A new guest whose reconcile fails in a helper.
-struct Throwing {
+struct Throwing<'a> {
     language: &'static str,
     tools: &'static [&'static str],
     /// The file with reconcile.
@@ -23,12 +23,12 @@ struct Throwing {
     /// The beginnings of lines of it, and what goes before each. The last one is the call.
     before: &'static [(&'static str, &'static str)],
     /// Another file.
-    helper: (&'static str, &'static str),
+    helper: (&'static str, &'a str),
     /// The lines of the message. `LINE` is the line of the call.
     told: &'static [&'static str],
 }
 
-impl Throwing {
+impl Throwing<'_> {
     /// That it is told, if the tools of the language are here.
     async fn is_told(&self) -> Result<()> {
         if !has_tools(self.tools, &format!("positions in {}", self.language)) {
@@ -114,18 +114,24 @@ async fn is_logged_and_told_of_keys(folder: &Path, told: &[String]) -> Result<()
     Ok(())
 }
 
-/// Whether a text has these lines one below the other: the first in a line, and the others as whole lines that are set in.
+/// Whether a text has these lines one below the other: the first in a line, and the others as whole lines that are set in. No position follows.
 fn has_lines(text: &str, told: &[String]) -> bool {
     let lines: Vec<&str> = text.lines().collect();
     let Some((first, others)) = told.split_first() else {
         return false;
     };
-    let is_here = |found: &[&str]| {
-        let mut below = found[1..].iter().zip(others);
-        found[0].contains(first)
-            && below.all(|(found, told)| found.starts_with(' ') && found.trim_start() == told)
+    let is_here = |at: usize| {
+        let mut below = lines[at + 1..].iter();
+        let mut all = others.iter().map(|told| (told, below.next()));
+        let has_all = all.all(|(told, found)| {
+            found.is_some_and(|line| line.starts_with(' ') && line.trim_start() == told)
+        });
+        has_all
+            && !below
+                .next()
+                .is_some_and(|line| line.trim_start().starts_with("at "))
     };
-    lines.windows(told.len()).any(is_here)
+    (0..lines.len()).any(|at| lines[at].contains(first) && is_here(at))
 }
 
 #[tokio::test]
@@ -153,6 +159,11 @@ async fn an_exception_in_typescript_tells_the_line_of_its_file() -> Result<()> {
 
 #[tokio::test]
 async fn an_exception_in_javascript_tells_the_line_of_its_file() -> Result<()> {
+    // Its lines are before those of the SDK in a bundle.
+    let many = "globalThis.more = 1;\n".repeat(60);
+    let helper = format!(
+        "{many}export function checked(name) {{\n  throw new TypeError(`boom of ${{name}}`);\n}}\n"
+    );
     let javascript = Throwing {
         language: "javascript",
         tools: &["npm"],
@@ -161,13 +172,10 @@ async fn an_exception_in_javascript_tells_the_line_of_its_file() -> Result<()> {
             ("import ", "import { checked } from './checked.js';"),
             ("    const asking = ", "    checked(key.name);"),
         ],
-        helper: (
-            "src/checked.js",
-            "export function checked(name) {\n  throw new TypeError(`boom of ${name}`);\n}\n",
-        ),
+        helper: ("src/checked.js", &helper),
         told: &[
             "TypeError: boom of crew",
-            "at checked src/checked.js:2",
+            "at checked src/checked.js:62",
             "at reconcile src/reconciler.js:LINE",
         ],
     };

@@ -88,7 +88,13 @@ impl Sandbox {
         let wizer = Wizer::new();
         let (context, instrumented) = wizer.instrument_component(inner).map_err(wrong)?;
         let component = self.component(&name, instrumented.into(), guest).await?;
-        let state = self.state_after(&component, program, wrong).await?;
+        let linker = match wrapped {
+            Some(_) => with_stand_ins(self.linker(true), &component).map_err(wrong)?,
+            None => self.linker(true).clone(),
+        };
+        let state = self
+            .state_after(&component, &linker, program, wrong)
+            .await?;
         let made = wizer.snapshot_component(&context, &mut { state }).await;
         let made = made.map_err(wrong)?;
         Ok(match wrapped {
@@ -101,12 +107,11 @@ impl Sandbox {
     async fn state_after(
         &self,
         component: &Component,
+        linker: &Linker<Call>,
         program: &str,
         wrong: impl Fn(wasmtime::Error) -> SnapshotError,
     ) -> Result<State, SnapshotError> {
-        let pre = with_stand_ins(self.linker(true), component)
-            .and_then(|linker| linker.instantiate_pre(component))
-            .map_err(&wrong)?;
+        let pre = linker.instantiate_pre(component).map_err(&wrong)?;
         let code = Arc::new(Code {
             sandbox: self.clone(),
             reconciler: reconciler::GuestIndices::new(&pre).map_err(&wrong)?,

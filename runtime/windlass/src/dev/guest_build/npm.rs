@@ -13,6 +13,7 @@ use super::{BuildError, WORK, contract, io_error};
 use base::Base;
 use bundle::Bundler;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use windlass_sandbox::Sandbox;
 
@@ -35,8 +36,11 @@ const OTHERS: [(&str, &str); 4] = [
     ("bun.lockb", "bun"),
 ];
 
-/// What says how types are checked: in TypeScript, or as comments in JavaScript.
-const TYPES: [&str; 2] = ["tsconfig.json", "jsconfig.json"];
+/// The package of the compiler that checks types.
+const TYPESCRIPT: &str = "typescript";
+
+/// How types in comments are checked. Packages without types are not the author's to correct.
+const COMMENTS: [&str; 4] = ["--project", "jsconfig.json", "--maxNodeModuleJsDepth", "0"];
 
 /// The lock file of npm.
 const OWN: &str = "package-lock.json";
@@ -49,7 +53,14 @@ struct Manifest {
     main: Option<String>,
     #[serde(default)]
     windlass: Settings,
+    #[serde(default)]
+    dependencies: Packages,
+    #[serde(default, rename = "devDependencies")]
+    dev_dependencies: Packages,
 }
+
+/// Packages that a package asks for, by name.
+type Packages = BTreeMap<String, serde::de::IgnoredAny>;
 
 /// Its `windlass`.
 #[derive(Default, Deserialize)]
@@ -243,11 +254,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 /// Checks the types of a guest or package that says how, if the compiler of TypeScript is installed. It keeps in `work` what it knows of files
 /// that do not change. esbuild only leaves types out.
 async fn check_types(source: &Source, work: &Path) -> Result<(), BuildError> {
-    let folders = [&source.guest, &source.package];
-    let mut configured = TYPES
-        .iter()
-        .flat_map(|name| folders.map(|folder| (folder, name)));
-    let Some((folder, name)) = configured.find(|(folder, name)| folder.join(name).is_file()) else {
+    let Some((folder, settings)) = type_settings(source)? else {
         return Ok(());
     };
     let Some(compiler) = find(folder, "tsc") else {
@@ -255,11 +262,30 @@ async fn check_types(source: &Source, work: &Path) -> Result<(), BuildError> {
     };
     let known = work.join("types.json");
     Tool::new(&compiler, folder, NODE)
-        .args(["--noEmit", "--incremental", "--project", name])
+        .args(["--noEmit", "--incremental"])
+        .args(settings)
         .arg("--tsBuildInfoFile")
         .arg(known.strip_prefix(folder).unwrap_or(&known))
         .run()
         .await
+}
+
+/// The folder of the settings by which types are checked, and the arguments that name them. A jsconfig.json is often for an editor alone: it
+/// counts if it has `checkJs` and the package asks for the compiler.
+fn type_settings(source: &Source) -> Result<Option<(&Path, &'static [&'static str])>, BuildError> {
+    for folder in [&source.guest, &source.package] {
+        if folder.join("tsconfig.json").is_file() {
+            return Ok(Some((folder, &["--project", "tsconfig.json"])));
+        }
+        let comments = std::fs::read_to_string(folder.join("jsconfig.json"));
+        if comments.is_ok_and(|text| text.contains("checkJs")) {
+            let manifest: Manifest = read_json(&source.package.join("package.json"))?;
+            let asked = [&manifest.dependencies, &manifest.dev_dependencies];
+            let is_asked_for = asked.iter().any(|of| of.contains_key(TYPESCRIPT));
+            return Ok(is_asked_for.then_some((folder, &COMMENTS)));
+        }
+    }
+    Ok(None)
 }
 
 fn tool(folder: &Path, (name, version): (&str, &str)) -> Result<PathBuf, BuildError> {

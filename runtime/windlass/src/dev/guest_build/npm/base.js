@@ -16,25 +16,39 @@ const hosts = {
   'windlass:runtime/log@0.1.0': log,
 };
 
-/** What the guest's module exports. */
-let guest;
+let isLoading = false;
+/** Whether the module called the host while it was loaded. A build has no host, and fails. */
+let hasCalled = false;
 
-/** Runs a module of CommonJS. Its lines keep their numbers, by which stacks name them. */
-function take(text) {
-  const module = { exports: {} };
-  const require = (name) => {
-    if (!Object.hasOwn(hosts, name)) throw new Error(`there is no ${name}`);
-    return hosts[name];
+const noticed =
+  (call) =>
+  (...of) => {
+    hasCalled ||= isLoading;
+    return call(...of);
   };
-  (0, eval)(`(function (module, exports, require) {${text}\n})`)(module, module.exports, require);
+
+/** The functions of the host, and its classes as they are. */
+function required(name) {
+  if (!Object.hasOwn(hosts, name)) throw new Error(`there is no ${name}`);
+  const functions = Object.entries(hosts[name]).map(([of, it]) => [of, /^[a-z]/.test(of) ? noticed(it) : it]);
+  return Object.fromEntries(functions);
+}
+
+/** What a module of CommonJS exports. Its lines keep their numbers, by which stacks name them. */
+function loaded(text) {
+  const module = { exports: {} };
+  isLoading = true;
+  (0, eval)(`(function (module, exports, require) {"use strict";${text}\n})`)(module, module.exports, required);
+  isLoading = false;
+  const { reconciler: of } = module.exports;
+  if (hasCalled || typeof of?.describe !== 'function' || typeof of?.reconcile !== 'function') throw new Error('it is no function');
   return module.exports;
 }
 
-export const reconciler = {
+let mapper;
+export let reconciler = {
   describe() {
-    if (guest) return guest.reconciler.describe();
-    guest = take(config.get());
+    ({ reconciler, mapper } = loaded(config.get()));
     return { title: '', watches: [], indexes: [], options: [] };
   },
-  reconcile: (request, cluster) => guest.reconciler.reconcile(request, cluster),
 };

@@ -2,14 +2,14 @@
 //!
 //! componentize-qjs compiles QuickJS each time that it makes a component, which takes more than a second. So it makes the base, once, and
 //! the base takes the guest's module in a call: see [`Sandbox::snapshot`]. A module that cannot be a function, because it awaits something
-//! for instance, is left to componentize-qjs.
+//! for instance, is left to componentize-qjs, and so is one that calls the host while it is loaded.
 
-use super::Componentizer;
 use super::bundle::Bundler;
+use super::{Componentizer, RECIPE};
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::{BuildError, built_path, io_error};
 use std::path::{Path, PathBuf};
-use windlass_sandbox::Sandbox;
+use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The module of the base.
 const TEXT: &str = include_str!("base.js");
@@ -22,9 +22,7 @@ hosts['windlass:runtime/fleet@0.1.0'] = fleet;
 
 /// What it has besides in a world with a mapper.
 const MAPPER: &str = "
-export const mapper = {
-  mapObjects: (cluster, kind, objects) => guest.mapper.mapObjects(cluster, kind, objects),
-};
+export { mapper };
 ";
 
 /// A base, and the guest that is to be made of it.
@@ -40,37 +38,71 @@ impl Base<'_> {
         sandbox: &Sandbox,
         module: &Path,
     ) -> Result<Option<PathBuf>, BuildError> {
-        let (base, function) = tokio::join!(self.component(), self.bundler.function(module));
-        let (base, Some(function)) = (base?, function?) else {
+        let Some(function) = self.bundler.function(module).await? else {
             return Ok(None);
         };
+        if !self.is_there().await? {
+            return Ok(None);
+        }
         let guest = built_path(self.bundler.guest);
-        match sandbox.snapshot(&base, &guest, &function).await {
+        let error = match sandbox.snapshot(&self.component(), &guest, &function).await {
             Ok(bytes) => {
-                let made = self.bundler.work.join("javascript-base/guest.wasm");
+                let made = self.folder().join("guest.wasm");
                 std::fs::write(&made, bytes).map_err(io_error(&made))?;
-                Ok(Some(made))
+                return Ok(Some(made));
             }
-            Err(error) => {
-                tracing::debug!(%error, "componentize-qjs makes the component: the base cannot");
-                Ok(None)
+            Err(error) => error,
+        };
+        let guest = self.bundler.guest.display();
+        match error {
+            SnapshotError::Refused(_) => {
+                tracing::debug!(%guest, %error, "the base does not take the guest: it is built as a whole");
+            }
+            error => {
+                tracing::info!(%guest, %error, "the guest is not made of its base: it is built as a whole");
             }
         }
+        Ok(None)
     }
 
-    /// The component of the base, which is made unless it is there.
-    async fn component(&self) -> Result<PathBuf, BuildError> {
-        let folder = self.bundler.work.join("javascript-base");
+    fn folder(&self) -> PathBuf {
+        self.bundler.work.join("javascript-base")
+    }
+
+    fn component(&self) -> PathBuf {
+        self.folder().join("base.wasm")
+    }
+
+    /// Makes the base unless it is there. Returns whether it is there.
+    async fn is_there(&self) -> Result<bool, BuildError> {
+        let folder = self.folder();
         std::fs::create_dir_all(&folder).map_err(io_error(&folder))?;
-        let (module, component) = (folder.join("base.js"), folder.join("base.wasm"));
+        let (module, component, failed) = (
+            folder.join("base.js"),
+            self.component(),
+            folder.join("failed"),
+        );
         let text = text(self.componentizer.world);
-        let inputs = self.componentizer.inputs(&[&text])?;
-        if !inputs.made(&component) {
-            std::fs::write(&module, text).map_err(io_error(&module))?;
-            self.componentizer.tool(&module, &component).run().await?;
-            inputs.note(&component)?;
+        let inputs = self.componentizer.inputs(&[&text, RECIPE[0]])?;
+        if inputs.made(&component) {
+            return Ok(true);
         }
-        Ok(component)
+        if inputs.made(&failed) {
+            return Ok(false);
+        }
+        std::fs::write(&module, text).map_err(io_error(&module))?;
+        let made = self.componentizer.tool(&module, &component).ask().await?;
+        if made.is_some() {
+            inputs.note(&component)?;
+            return Ok(true);
+        }
+        tracing::info!(
+            guest = %self.bundler.guest.display(),
+            "no base for the guest can be made: each save builds it as a whole"
+        );
+        std::fs::write(&failed, "").map_err(io_error(&failed))?;
+        inputs.note(&failed)?;
+        Ok(false)
     }
 }
 
