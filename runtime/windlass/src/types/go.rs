@@ -18,7 +18,7 @@ pub(super) fn text(kind: &Kind) -> String {
     }
     let (name, api_version, kind) = (&kind.name, &kind.api_version, &kind.kind);
     text += &format!(
-        "\n// GVK is the kind.\nfunc ({name}) GVK() windlass.GroupVersionKind {{ return windlass.GVK(\"{api_version}\", \"{kind}\") }}\n"
+        "\n// GVK is the kind.\nfunc ({name}) GVK() windlass.GroupVersionKind {{\n\treturn windlass.GVK(\"{api_version}\", \"{kind}\")\n}}\n"
     );
     text
 }
@@ -86,7 +86,10 @@ fn comments(indent: &str, name: &str, description: &str) -> String {
         Some(first) => *first = format!("{name}: {first}"),
         None => lines.push(format!("{name} has no description.")),
     }
-    let lines = lines.iter();
+    // gofmt makes typographic quotes of these.
+    let lines = lines
+        .iter()
+        .map(|line| line.replace("``", "`").replace("''", "\"\""));
     lines
         .map(|line| format!("{indent}// {line}").trim_end().to_owned() + "\n")
         .collect()

@@ -75,14 +75,14 @@ async fn objects_survive_types_in_go() -> Result<()> {
     project.write("go.mod", module)?;
     let sums = fs::read(sdk("go").join("go.sum")).unwrap_or_default();
     fs::write(project.path().join("go.sum"), sums)?;
+    let unformatted = succeeds(project.path(), "gofmt", &["-l", "."]).await?;
+    ensure!(unformatted.is_empty(), "{unformatted}");
     project.write("main.go", "package main\n\nfunc main() {}\n")?;
     project.write("kept_test.go", include_str!("types_kept/kept_test.go"))?;
     if has_stored("go") {
         let stored = include_str!("types_kept/stored_test.go");
         project.write("stored_test.go", stored)?;
     }
-    let unformatted = succeeds(project.path(), "gofmt", &["-l", "odd.go"]).await?;
-    ensure!(unformatted.is_empty(), "{unformatted}");
     succeeds(project.path(), "go", &["vet", "./..."]).await?;
     succeeds(project.path(), "go", &["test", "./..."]).await?;
     Ok(())
