@@ -1,4 +1,4 @@
-//! Kinds of other projects that a fleet is described with, on an API server. Entry points: [`ClusterApi::definition`],
+//! Kinds of other projects that a fleet is described with, on an API server. Entry points: [`ClusterApi::definition`], [`files`],
 //! [`definition`], [`cluster_profile`] and [`install`].
 
 use super::binaries::made_from;
@@ -101,7 +101,11 @@ fn established(condition: &CustomResourceDefinitionCondition) -> bool {
     condition.type_ == "Established" && condition.status == "True"
 }
 
-pub(super) fn read(path: &Path) -> Result<Value> {
+/// What a file in YAML holds.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))
 }

@@ -1,18 +1,14 @@
 //! An exception or a panic of a guest names the lines of its author's files, and a trap in C names its functions: in `windlass test`, in the
 //! log, and in what `get keys` says.
 
-use crate::languages::{VENV, has_tools};
+use crate::languages::{BUILD, VENV, has_tools};
 use crate::project::Project;
 use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::Program;
-
-/// Tools install packages.
-const BUILD: Duration = Duration::from_secs(600);
 
 /// A new guest whose reconcile fails in a helper.
 struct Throwing<'a> {
@@ -103,7 +99,7 @@ async fn is_logged_and_told_of_keys(folder: &Path, told: &[String]) -> Result<()
         Ok(Seen::of(failing.stdout, |keys| keys.contains(&in_one)))
     })
     .await?;
-    // Between two attempts.
+    // A key that runs just now has no error.
     eventually(SOON, "lines of their own", || async {
         let explained = keys("cluster://alpha/default/crew").await?.expect_code(0)?;
         Ok(Seen::of(explained.stdout, |keys| has_lines(keys, told)))
@@ -208,7 +204,7 @@ async fn a_panic_in_rust_tells_its_functions() -> Result<()> {
 async fn an_exception_in_python_tells_the_line_of_its_file() -> Result<()> {
     let python = Throwing {
         language: "python",
-        tools: &["python3"],
+        tools: &["python3", VENV],
         file: "guest.py",
         before: &[
             ("from windlass ", "from helpers import checked"),

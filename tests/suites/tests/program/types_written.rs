@@ -89,15 +89,20 @@ pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
     let mut args: Vec<OsString> = ["types", "odd.crd.json", "--language", language]
         .map(OsString::from)
         .into();
-    if testenv::enabled("types of kinds of other projects") {
-        let others = crds::files()?.into_iter();
-        args.extend(others.map(PathBuf::into_os_string));
-    }
-    let said = Program::run(folder, args, SOON)
-        .await?
-        .expect_code(0)?
-        .stdout;
+    let others = match testenv::enabled("types of kinds of other projects") {
+        true => crds::files()?,
+        false => Vec::new(),
+    };
+    args.extend(others.iter().map(|path| path.clone().into_os_string()));
+    let written = Program::run(folder, args, BUILD).await?;
+    let said = written.expect_code(0)?.stdout;
     ensure!(said.contains("Odd: "), "{said}");
+    for path in &others {
+        let definition = crds::read(path)?;
+        let kind = definition["spec"]["names"]["kind"].as_str();
+        let line = format!("{}: ", kind.context("a kind")?);
+        ensure!(said.contains(&line), "{line} in {said}");
+    }
     describes(folder, language)?;
     if testenv::enabled("types of built-in kinds") {
         write_built_in(folder, language).await?;
