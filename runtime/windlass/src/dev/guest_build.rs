@@ -1,6 +1,7 @@
 //! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, [`built`] for
 //! the component of an earlier build, and [`definitions()`] for what a guest's types describe.
 
+mod bases;
 mod c;
 mod cargo;
 mod componentize;
@@ -215,11 +216,13 @@ pub(crate) async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathB
     }
     let _lock = lock(&source.package.join(WORK).join("lock")).await?;
     let work = source.guest.join(WORK);
-    let (known, bases) = (builder.components(), builder.bases.as_ref());
+    // For the languages that keep components: others need no folder for them.
+    let known = || builder.components();
+    let bases = builder.bases.as_ref();
     let artifact = match source.language {
         Language::Rust => cargo::build(&source.guest).await,
-        Language::JavaScript => npm::build(&source, &work, &known, bases).await,
-        Language::Python => python::build(&source, &work, &known, bases).await,
+        Language::JavaScript => npm::build(&source, &work, &known(), bases).await,
+        Language::Python => python::build(&source, &work, &known(), bases).await,
         Language::Go => go::build(&source, &work).await,
         Language::C => c::build(&source, &work).await,
     }?;

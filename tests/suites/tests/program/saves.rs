@@ -155,7 +155,7 @@ async fn saves_of_a_guest_in_javascript_may_do_all_that_a_build_may() -> Result<
     )?;
     save("import { WORD } from './word.js';", "WORD")?;
     saved.greets("ahoy").await?;
-    // Modules are strict, whatever an editor is told.
+    // A module is strict also without jsconfig.json.
     fs::remove_file(saved.folder.join("jsconfig.json"))?;
     let strict = "let WORD = 'strict'; try { undeclared = 1; WORD = 'sloppy'; } catch {}";
     save(strict, "WORD")?;

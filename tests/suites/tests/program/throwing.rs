@@ -25,7 +25,7 @@ struct Throwing<'a> {
 }
 
 impl Throwing<'_> {
-    /// That it is told, if the tools of the language are here.
+    /// Expects the lines of the message wherever errors are shown. Without the tools of the language it is not run.
     async fn is_told(&self) -> Result<()> {
         if !has_tools(self.tools, &format!("positions in {}", self.language)) {
             return Ok(());

@@ -7,6 +7,7 @@ use crate::types_written::{BUILD, odd, sdk, succeeds, write};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
 use std::fs;
+use std::path::Path;
 use windlass_harness::program::Program;
 use windlass_harness::testenv;
 
@@ -90,21 +91,31 @@ async fn a_type_error_in_typescript_fails_the_build_with_its_line() -> Result<()
     write(&folder, "typescript").await?;
     let used =
         "import { Odd } from './odd';\nexport const host = (odd: Odd): string => odd.spec.host;\n";
-    let reconciler = fs::read_to_string(folder.join("src/reconciler.ts"))?;
-    let file = folder.join("src/use.ts");
+    expect_misspelt_told(&folder, "ts", used).await
+}
+
+/// That a build takes a module `use` of the project, and fails with the line once a field in it is misspelt.
+async fn expect_misspelt_told(folder: &Path, extension: &str, used: &str) -> Result<()> {
+    let module = |name: &str| format!("src/{name}.{extension}");
+    let (file, reconciler) = (
+        folder.join(module("use")),
+        folder.join(module("reconciler")),
+    );
     fs::write(&file, used)?;
-    fs::write(
-        folder.join("src/reconciler.ts"),
-        format!("import './use';\n{reconciler}"),
-    )?;
-    let build = async || Program::run(&folder, ["build"], BUILD).await;
+    let text = fs::read_to_string(&reconciler)?;
+    // TypeScript wants no extension, node wants one.
+    let imported = if extension == "ts" {
+        "./use"
+    } else {
+        "./use.js"
+    };
+    fs::write(&reconciler, format!("import '{imported}';\n{text}"))?;
+    let build = async || Program::run(folder, ["build"], BUILD).await;
     build().await?.expect_code(0)?;
     fs::write(&file, used.replace("spec.host", "spec.hots"))?;
     let said = build().await?.expect_code(1)?.stderr;
-    assert!(
-        said.contains("src/use.ts(2,") && said.contains("hots"),
-        "{said}"
-    );
+    let told = format!("{}(2,", module("use"));
+    ensure!(said.contains(&told) && said.contains("hots"), "{said}");
     Ok(())
 }
 
@@ -132,22 +143,7 @@ async fn a_type_error_in_javascript_fails_the_build_with_its_line() -> Result<()
     fs::write(folder.join("package.json"), untyped.to_string())?;
     let used =
         "/** @param {import('./odd.ts').Odd} odd */\nexport const host = (odd) => odd.spec.host;\n";
-    let reconciler = fs::read_to_string(folder.join("src/reconciler.js"))?;
-    let file = folder.join("src/use.js");
-    fs::write(&file, used)?;
-    fs::write(
-        folder.join("src/reconciler.js"),
-        format!("import './use.js';\n{reconciler}"),
-    )?;
-    let build = async || Program::run(&folder, ["build"], BUILD).await;
-    build().await?.expect_code(0)?;
-    fs::write(&file, used.replace("spec.host", "spec.hots"))?;
-    let said = build().await?.expect_code(1)?.stderr;
-    assert!(
-        said.contains("src/use.js(2,") && said.contains("hots"),
-        "{said}"
-    );
-    Ok(())
+    expect_misspelt_told(&folder, "js", used).await
 }
 
 #[tokio::test]

@@ -13,7 +13,6 @@ use super::{BuildError, WORK, contract, io_error};
 use base::Base;
 use bundle::Bundler;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use windlass_sandbox::Sandbox;
 
@@ -53,14 +52,12 @@ struct Manifest {
     main: Option<String>,
     #[serde(default)]
     windlass: Settings,
+    /// The packages that it asks for, by name.
     #[serde(default)]
-    dependencies: Packages,
+    dependencies: serde_json::Value,
     #[serde(default, rename = "devDependencies")]
-    dev_dependencies: Packages,
+    dev_dependencies: serde_json::Value,
 }
-
-/// Packages that a package asks for, by name.
-type Packages = BTreeMap<String, serde::de::IgnoredAny>;
 
 /// Its `windlass`.
 #[derive(Default, Deserialize)]
@@ -281,7 +278,7 @@ fn type_settings(source: &Source) -> Result<Option<(&Path, &'static [&'static st
         if comments.is_ok_and(|text| text.contains("checkJs")) {
             let manifest: Manifest = read_json(&source.package.join("package.json"))?;
             let asked = [&manifest.dependencies, &manifest.dev_dependencies];
-            let is_asked_for = asked.iter().any(|of| of.contains_key(TYPESCRIPT));
+            let is_asked_for = asked.iter().any(|of| of.get(TYPESCRIPT).is_some());
             return Ok(is_asked_for.then_some((folder, &COMMENTS)));
         }
     }

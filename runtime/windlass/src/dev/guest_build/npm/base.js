@@ -40,8 +40,10 @@ function loaded(text) {
   isLoading = true;
   (0, eval)(`(function (module, exports, require) {"use strict";${text}\n})`)(module, module.exports, required);
   isLoading = false;
-  const { reconciler: of } = module.exports;
-  if (hasCalled || typeof of?.describe !== 'function' || typeof of?.reconcile !== 'function') throw new Error('it is no function');
+  if (hasCalled) throw new Error('the module calls the host while it is loaded');
+  const { reconciler: made } = module.exports;
+  const isWhole = [made?.describe, made?.reconcile].every((it) => typeof it === 'function');
+  if (!isWhole) throw new Error('the module exports no reconciler');
   return module.exports;
 }
 

@@ -7,7 +7,7 @@
 use super::bundle::Bundler;
 use super::{Componentizer, RECIPE};
 use crate::dev::guest_build::settings::World;
-use crate::dev::guest_build::{BuildError, built_path, io_error};
+use crate::dev::guest_build::{BuildError, bases, built_path, io_error};
 use std::path::{Path, PathBuf};
 use windlass_sandbox::{Sandbox, SnapshotError};
 
@@ -44,8 +44,11 @@ impl Base<'_> {
         if !self.is_there().await? {
             return Ok(None);
         }
-        let guest = built_path(self.bundler.guest);
-        let error = match sandbox.snapshot(&self.component(), &guest, &function).await {
+        let (base, guest) = (
+            bases::component(&self.folder()),
+            built_path(self.bundler.guest),
+        );
+        let error = match sandbox.snapshot(&base, &guest, &function).await {
             Ok(bytes) => {
                 let made = self.folder().join("guest.wasm");
                 std::fs::write(&made, bytes).map_err(io_error(&made))?;
@@ -69,40 +72,17 @@ impl Base<'_> {
         self.bundler.work.join("javascript-base")
     }
 
-    fn component(&self) -> PathBuf {
-        self.folder().join("base.wasm")
-    }
-
     /// Makes the base unless it is there. Returns whether it is there.
     async fn is_there(&self) -> Result<bool, BuildError> {
         let folder = self.folder();
         std::fs::create_dir_all(&folder).map_err(io_error(&folder))?;
-        let (module, component, failed) = (
-            folder.join("base.js"),
-            self.component(),
-            folder.join("failed"),
-        );
-        let text = text(self.componentizer.world);
+        let (module, text) = (folder.join("base.js"), text(self.componentizer.world));
         let inputs = self.componentizer.inputs(&[&text, RECIPE[0]])?;
-        if inputs.made(&component) {
-            return Ok(true);
-        }
-        if inputs.made(&failed) {
-            return Ok(false);
-        }
-        std::fs::write(&module, text).map_err(io_error(&module))?;
-        let made = self.componentizer.tool(&module, &component).ask().await?;
-        if made.is_some() {
-            inputs.note(&component)?;
-            return Ok(true);
-        }
-        tracing::info!(
-            guest = %self.bundler.guest.display(),
-            "no base for the guest can be made: each save builds it as a whole"
-        );
-        std::fs::write(&failed, "").map_err(io_error(&failed))?;
-        inputs.note(&failed)?;
-        Ok(false)
+        let tool = || {
+            std::fs::write(&module, &text).map_err(io_error(&module))?;
+            Ok(self.componentizer.tool(&module, &bases::component(&folder)))
+        };
+        bases::make_once(&inputs, &folder, self.bundler.guest, tool).await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
-use crate::dev::guest_build::{BuildError, built_path, io_error};
+use crate::dev::guest_build::{BuildError, bases, built_path, io_error};
 use crate::watch::is_left_by_tools;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl Base<'_> {
     }
 
     fn component(&self) -> PathBuf {
-        self.folder().join("base.wasm")
+        bases::component(&self.folder())
     }
 
     /// Makes the base unless it is there. Returns whether it is there.
@@ -155,42 +155,23 @@ impl Base<'_> {
         for folder in sdk.iter().chain(&packages) {
             inputs = inputs.path(folder)?;
         }
-        if inputs.made(&self.component()) {
-            return Ok(true);
-        }
-        let failed = self.folder().join("failed");
-        if inputs.made(&failed) {
-            return Ok(false);
-        }
-        // JSON of texts is Python.
-        let (entry, _) = self.entry.split_once(':').unwrap_or((self.entry, ""));
-        let given = [
-            ("FOLDERS", json!(folders)),
-            ("NAMES", json!(names)),
-            ("ENTRY", json!(entry)),
-        ];
-        let given = given.map(|(name, value)| format!("{name} = {value}\n"));
-        write("windlass_modules", given.concat())?;
-        let mut tool = tool.arg("--python-path").arg(&exports);
-        if let Some(sdk) = &sdk {
-            tool = tool.arg("--python-path").arg(sdk);
-        }
-        let made = tool
-            .arg(EXPORTS)
-            .arg("--output")
-            .arg(self.component())
-            .ask();
-        let is_there = made.await?.is_some();
-        let noted = if is_there { self.component() } else { failed };
-        if !is_there {
-            tracing::info!(
-                guest = %self.source.guest.display(),
-                "no base for the guest can be made: each save builds it as a whole"
-            );
-            std::fs::write(&noted, "").map_err(io_error(&noted))?;
-        }
-        inputs.note(&noted)?;
-        Ok(is_there)
+        let tool = || {
+            // JSON of texts is Python.
+            let (entry, _) = self.entry.split_once(':').unwrap_or((self.entry, ""));
+            let given = [
+                ("FOLDERS", json!(folders)),
+                ("NAMES", json!(names)),
+                ("ENTRY", json!(entry)),
+            ];
+            let given = given.map(|(name, value)| format!("{name} = {value}\n"));
+            write("windlass_modules", given.concat())?;
+            let mut tool = tool.arg("--python-path").arg(&exports);
+            if let Some(sdk) = &sdk {
+                tool = tool.arg("--python-path").arg(sdk);
+            }
+            Ok(tool.arg(EXPORTS).arg("--output").arg(self.component()))
+        };
+        bases::make_once(&inputs, &self.folder(), &self.source.guest, tool).await
     }
 
     /// The texts of the guest's modules: of each folder of modules by their paths there, in the order in which Python looks. `None`: there are too
