@@ -1,7 +1,8 @@
 //! Generates the bindings that an SDK keeps beside its code: `windlass-bindgen c WIT WORLD FOLDER`, or
-//! `windlass-bindgen go WIT FOLDER [MODULE]`, for all worlds at once. Entry point: [`main`].
+//! `windlass-bindgen go WIT FOLDER [MODULE]` and `windlass-bindgen rust WIT FOLDER`, for all worlds at once. Entry point: [`main`].
 
 mod go;
+mod rust;
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -16,12 +17,15 @@ fn main() -> Result<()> {
         ["go", wit, folder] => {
             return go::generate(Path::new(wit), Path::new(folder), go::INTERNAL);
         }
+        ["rust", wit, folder] => {
+            return rust::generate(Path::new(wit), Path::new(folder));
+        }
         ["go", wit, folder, module] => {
             return go::generate(Path::new(wit), Path::new(folder), module);
         }
         [language, wit, world, folder] => [*language, *wit, *world, *folder],
         _ => bail!(
-            "usage: windlass-bindgen c WIT WORLD FOLDER, or windlass-bindgen go WIT FOLDER [MODULE]"
+            "usage: windlass-bindgen c WIT WORLD FOLDER, go WIT FOLDER [MODULE], or rust WIT FOLDER"
         ),
     };
     let generator: Box<dyn WorldGenerator> = match language {
@@ -32,7 +36,7 @@ fn main() -> Result<()> {
             ..Default::default()
         }
         .build(),
-        other => bail!("{other}: bindings are generated for c and go only"),
+        other => bail!("{other}: bindings are generated for c, go and rust only"),
     };
     let (mut resolve, world) = load(Path::new(wit), world)?;
     write(generator, &mut resolve, world, Path::new(folder))
