@@ -51,7 +51,7 @@ pub(crate) fn made_from(folder: &str) -> Result<PathBuf> {
     let made = root.join("target/testenv").join(digest(&sources)?);
     if !made.is_dir() {
         bail!(
-            "what real servers need is not built ({} is missing): run tests/testenv/build",
+            "what tests/testenv/{folder} pins is not built ({} is missing): run tests/testenv/build {folder}",
             made.display()
         );
     }
