@@ -1,4 +1,4 @@
-//! Workspaces of kcp as clusters: the work of rivals on a real kcp beside kube-rs, and what an idle workspace costs. Entry point: `main`.
+//! Workspaces of kcp as clusters: the work of rivals on a real kcp beside them, and what an idle workspace costs. Entry point: `main`.
 //!
 //! ```text
 //! WINDLASS_REAL=1 cargo bench --bench kcp             all of it, most of an hour
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The work is that of the bench `rivals`, on ConfigMaps that an export claims. Windlass follows all workspaces at once through the
-//! virtual workspace of the export. kube-rs goes through it too, with a controller and a watch of its own for each workspace. As many keys
-//! of a workspace run at once with every subject.
+//! virtual workspace of the export. The rivals go through it too, with a watch of its own for each workspace. kube-rs has a controller for
+//! each, and as many keys of a workspace run at once as with Windlass; multicluster-runtime has one pool for all.
 
 mod figures;
 mod latency;
@@ -34,6 +34,8 @@ mod rivals {
     pub(crate) mod measure;
     #[path = "../rivals/peer.rs"]
     pub(crate) mod peer;
+    #[path = "../rivals/program.rs"]
+    pub(crate) mod program;
     #[path = "../rivals/subject.rs"]
     pub(crate) mod subject;
     #[path = "../rivals/work.rs"]
@@ -43,7 +45,7 @@ mod rivals {
 use anyhow::{Result, bail};
 use rivals::driver::Driver;
 use rivals::measure::{HEADS, ROUNDS, Rates, floor, rounds, rows};
-use rivals::subject::{KINDS, run_if_asked};
+use rivals::subject::{KINDS, prepare, run_if_asked};
 use windlass_harness::testenv::{self, Kcp};
 use workload::{Workload, tell};
 
@@ -97,6 +99,7 @@ async fn work(workspaces: usize, objects: usize, rounds_of_each: usize) -> Resul
     if !testenv::enabled("the work of rivals on a real kcp") {
         return Ok(());
     }
+    prepare(&KINDS)?;
     let server = Kcp::start(&[]).await?;
     let folder = tempfile::tempdir()?;
     let work =

@@ -1,4 +1,4 @@
-//! The work as a native reconciler, and the manager that does it, natively or with the guest `echo`. Entry point: [`run`].
+//! The work as a native reconciler, and the manager that does it. Entry point: [`run`].
 
 use crate::rivals::subject::Finished;
 use crate::rivals::work::Given;
@@ -19,21 +19,12 @@ use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, Reconciler,
-    TenantName, Typed,
-};
-use windlass_sandbox::{
-    Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Manager, Typed,
 };
 
 /// Works on the clusters until it is killed; says so when everything has been looked at.
-pub(crate) async fn run(with_guest: bool, given: &Given, done: Finished) -> Result<()> {
+pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
     let clusters = given.kubeconfigs.len();
-    let reconciler: Arc<dyn Reconciler> = if with_guest {
-        guest().await?
-    } else {
-        Arc::new(echo)
-    };
     let options = ManagerOptions {
         concurrency: Concurrency {
             global: usize::from(given.slots) * clusters,
@@ -49,7 +40,7 @@ pub(crate) async fn run(with_guest: bool, given: &Given, done: Finished) -> Resu
     let mut builder = Manager::builder()
         .options(options)
         .provider(provider)
-        .controller(controller(reconciler, given)?);
+        .controller(controller(given)?);
     if let Some(local) = local {
         builder = builder.local(local);
     }
@@ -101,7 +92,7 @@ async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
     until("an idle queue", || !busy()).await
 }
 
-fn controller(reconciler: Arc<dyn Reconciler>, given: &Given) -> Result<Controller> {
+fn controller(given: &Given) -> Result<Controller> {
     let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
     watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
@@ -113,23 +104,7 @@ fn controller(reconciler: Arc<dyn Reconciler>, given: &Given) -> Result<Controll
         .watch(watch)
         .owns(ConfigMap::KIND)
         .options(options)
-        .build(reconciler)?)
-}
-
-async fn guest() -> Result<Arc<Guest>> {
-    let sandbox = Sandbox::new(Options::default())?;
-    let revision = sandbox
-        .load(windlass_harness::guests::guest("echo"))
-        .await?;
-    let options = GuestOptions {
-        tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
-        name: ControllerName::new("echo")?,
-        grant: Arc::new(Grant::all()),
-        config: "{}".into(),
-        limits: Limits::default(),
-        isolation: Isolation::Fresh,
-    };
-    Ok(Guest::new(&sandbox, options, revision).await?)
+        .build(Arc::new(echo))?)
 }
 
 /// What the guest `echo` does, natively.

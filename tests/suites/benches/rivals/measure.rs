@@ -1,21 +1,19 @@
 //! One subject's figures, and the table of all. Entry points: [`rounds`] and [`rows`].
 
 use super::driver::Driver;
-use super::subject::{RIVAL, Subject};
+use super::subject::{GO, KUBE_RS, PROGRAM, RIVALS, Subject};
 use super::work::Work;
 use crate::figures::median;
 use crate::table::verdict;
 use anyhow::Result;
 use std::time::Duration;
+use tempfile::TempDir;
 
 const LOAD: Duration = Duration::from_secs(20);
 pub(crate) const ROUNDS: usize = 3;
-/// CPU time of an update, beside the rival's: what a native reconciler may take, and a guest.
-const NATIVE: f64 = 1.0;
-const GUEST: f64 = 1.3;
 
 /// The columns of [`rows`].
-pub(crate) const HEADS: [&str; 14] = [
+pub(crate) const HEADS: [&str; 16] = [
     "subject",
     "rate",
     "cold s",
@@ -30,6 +28,8 @@ pub(crate) const HEADS: [&str; 14] = [
     "unanswered",
     "CPU x kube-rs",
     "bar                  ",
+    "CPU x go",
+    "bar                      ",
 ];
 
 /// Figures of a subject at one rate, as in the columns that follow the rate: of one round, or the middle of all.
@@ -38,6 +38,36 @@ const COLD: usize = 0;
 const P50: usize = 2;
 const P99: usize = 4;
 const CPU: usize = 6;
+const MEMORY: usize = 7;
+
+/// What holds beside a rival, at each rate.
+struct Bar {
+    rival: &'static str,
+    /// CPU time of an update, beside the rival's: the most that a native reconciler takes, and the program with a guest.
+    native: f64,
+    program: f64,
+    /// Columns that are less than the rival's, and how the bar says so.
+    ahead: &'static [usize],
+    says: &'static str,
+}
+
+/// In the order of their columns.
+const BARS: [Bar; 2] = [
+    Bar {
+        rival: KUBE_RS,
+        native: 1.0,
+        program: 1.3,
+        ahead: &[COLD, P50, P99],
+        says: "ahead",
+    },
+    Bar {
+        rival: GO,
+        native: 1.0,
+        program: 1.0,
+        ahead: &[COLD, P50, P99, MEMORY],
+        says: "ahead, MB",
+    },
+];
 
 /// How fast updates come, a second.
 pub(crate) type Rates = [f64; 2];
@@ -48,7 +78,7 @@ pub(crate) type Rounds = Vec<Vec<[Row; 2]>>;
 /// Measures every subject in every round.
 pub(crate) async fn rounds(
     count: usize,
-    kinds: &[&str],
+    kinds: &[&'static str],
     work: &Work,
     driver: &mut Driver,
     rates: Rates,
@@ -89,10 +119,12 @@ pub(crate) fn rows(kinds: &[&str], rates: Rates, rounds: &Rounds) -> Vec<Vec<Str
             if at > 0 {
                 cells[2..4].fill(String::new());
             }
-            if let Some(rival) = kinds.iter().position(|kind| *kind == RIVAL)
-                && rival != subject
-            {
-                cells.extend(beside(kind, &row, &middle(rival, at)));
+            if !RIVALS.contains(kind) {
+                for bar in &BARS {
+                    let rival = kinds.iter().position(|kind| *kind == bar.rival);
+                    let compare = |rival| beside(bar, kind, &row, &middle(rival, at));
+                    cells.extend(rival.map(compare).unwrap_or_default());
+                }
             }
             rows.push(cells);
         }
@@ -101,24 +133,37 @@ pub(crate) fn rows(kinds: &[&str], rates: Rates, rounds: &Rounds) -> Vec<Vec<Str
 }
 
 /// CPU time beside the rival's, and whether the bar is met.
-fn beside(kind: &str, row: &Row, rival: &Row) -> [String; 2] {
+fn beside(bar: &Bar, kind: &str, row: &Row, rival: &Row) -> [String; 2] {
     let cpu = row[CPU] / rival[CPU];
-    let most = if kind == "guest" { GUEST } else { NATIVE };
-    let ahead = [COLD, P50, P99].iter().all(|at| row[*at] < rival[*at]);
+    let most = if kind == PROGRAM {
+        bar.program
+    } else {
+        bar.native
+    };
+    let ahead = bar.ahead.iter().all(|at| row[*at] < rival[*at]);
     [
         format!("{cpu:.2}"),
-        verdict(&format!("CPU {most:.1}, ahead"), cpu <= most && ahead),
+        verdict(
+            &format!("CPU {most:.1}, {}", bar.says),
+            cpu <= most && ahead,
+        ),
     ]
 }
 
-async fn measure(kind: &str, work: &Work, driver: &mut Driver, rates: Rates) -> Result<[Row; 2]> {
+async fn measure(
+    kind: &'static str,
+    work: &Work,
+    driver: &mut Driver,
+    rates: Rates,
+) -> Result<[Row; 2]> {
     driver.remove_echoes().await?;
-    let first = Subject::start(kind, &work.given)?;
+    let folder = TempDir::new()?;
+    let first = Subject::start(kind, &work.given, folder.path())?;
     let cold = driver.all_echoed(first.started()).await?;
-    first.settled().await?;
+    first.settled(&work.given).await?;
     // After a second start there is nothing to do.
-    let mut subject = Subject::start(kind, &work.given)?;
-    let restart = subject.settled_after().await?;
+    let mut subject = Subject::start(kind, &work.given, folder.path())?;
+    let restart = subject.settled_after(&work.given).await?;
     let mut rows = [Row::default(); 2];
     for (row, rate) in rows.iter_mut().zip(rates) {
         let before = subject.usage()?;

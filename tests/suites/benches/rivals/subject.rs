@@ -1,48 +1,73 @@
-//! A subject in a process of its own. Entry points: [`Subject::start`] and [`run_if_asked`].
+//! A subject in a process of its own. Entry points: [`prepare`], [`Subject::start`] and [`run_if_asked`].
 
 use super::work::Given;
-use super::{echo, peer};
+use super::{echo, peer, program};
 use crate::usage::Usage;
 use anyhow::{Context as _, Result, bail};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use windlass_harness::program::Program;
+use windlass_harness::testenv;
 
 const SUBJECT: &str = "--subject";
-/// Longest wait for a subject to have looked at everything.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// What a subject other than the program prints once it has looked at everything.
+const SETTLED: &str = "settled";
+/// Longest wait for that: multicluster-runtime engages hundreds of workspaces one after the other.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
+/// The library kube-rs, in this process's own code.
+pub(crate) const KUBE_RS: &str = "kube-rs";
+/// The library multicluster-runtime, in the program of `tests/testenv/mcr`.
+pub(crate) const GO: &str = "go";
+/// The library `windlass-fleet`, in this process's own code.
+const NATIVE: &str = "native";
+/// The shipped program, with a guest.
+pub(crate) const PROGRAM: &str = "program";
+
+/// What can be measured.
+pub(crate) const KINDS: [&str; 4] = [KUBE_RS, GO, NATIVE, PROGRAM];
 /// What the others are measured beside.
-pub(crate) const RIVAL: &str = "kube-rs";
-/// What can be measured, the rival first.
-pub(crate) const KINDS: [&str; 3] = [RIVAL, "native", "guest"];
+pub(crate) const RIVALS: [&str; 2] = [KUBE_RS, GO];
+
+/// Finds the programs of these subjects, or builds what cargo builds.
+///
+/// # Errors
+/// When one is missing; the error names the command that builds it.
+pub(crate) fn prepare(kinds: &[&str]) -> Result<()> {
+    if kinds.contains(&GO) {
+        testenv::mcr()?;
+    }
+    if kinds.contains(&PROGRAM) {
+        program::prepare()?;
+    }
+    Ok(())
+}
 
 /// A running subject; it ends with this value.
 pub(crate) struct Subject {
-    child: Child,
+    kind: &'static str,
+    process: Program,
     started: Instant,
-    said: Lines<BufReader<ChildStdout>>,
 }
 
 impl Subject {
-    /// Starts this very program again as a subject.
-    pub(crate) fn start(kind: &str, given: &Given) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command
-            .args([SUBJECT, kind])
-            .arg(serde_json::to_string(given)?);
-        let started = Instant::now();
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let stdout = child.stdout.take().context("no stdout")?;
+    /// Starts one. What it keeps from one start to the next goes into the folder.
+    pub(crate) fn start(kind: &'static str, given: &Given, folder: &Path) -> Result<Self> {
+        let (started, process) = match kind {
+            PROGRAM => program::start(given, folder)?,
+            GO => spawn(Command::new(testenv::mcr()?), given)?,
+            own => {
+                // This very program again.
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args([SUBJECT, own]);
+                spawn(command, given)?
+            }
+        };
         Ok(Self {
-            child,
+            kind,
+            process,
             started,
-            said: BufReader::new(stdout).lines(),
         })
     }
 
@@ -51,22 +76,31 @@ impl Subject {
     }
 
     /// Waits until it has looked at everything, and ends it.
-    pub(crate) async fn settled(mut self) -> Result<()> {
-        self.settled_after().await?;
-        self.child.kill().await.context("end a subject")
+    pub(crate) async fn settled(mut self, given: &Given) -> Result<()> {
+        self.settled_after(given).await?;
+        self.process.signal("KILL")?;
+        self.process.wait(PATIENCE).await.map(drop)
     }
 
     /// The time from its start until it has looked at everything.
-    pub(crate) async fn settled_after(&mut self) -> Result<Duration> {
-        let line = tokio::time::timeout(PATIENCE, self.said.next_line()).await;
-        line.context("the subject does not settle")??
-            .context("the subject ended")?;
+    pub(crate) async fn settled_after(&mut self, given: &Given) -> Result<Duration> {
+        if self.kind == PROGRAM {
+            program::settled(&mut self.process, given).await?;
+        } else {
+            self.process.line_with(SETTLED, PATIENCE).await?;
+        }
         Ok(self.started.elapsed())
     }
 
     pub(crate) fn usage(&self) -> Result<Usage> {
-        Usage::of(self.child.id().context("the subject ended")?)
+        Usage::of(self.process.pid().context("the subject ended")?)
     }
+}
+
+fn spawn(mut command: Command, given: &Given) -> Result<(Instant, Program)> {
+    command.arg(serde_json::to_string(given)?);
+    let started = Instant::now();
+    Ok((started, Program::spawn(command.into())?))
 }
 
 /// Says that everything has been looked at.
@@ -74,7 +108,7 @@ pub(crate) struct Finished;
 
 impl Finished {
     pub(crate) fn say(self) {
-        println!("settled");
+        println!("{SETTLED}");
     }
 }
 
@@ -89,9 +123,8 @@ pub(crate) async fn run_if_asked() -> Result<bool> {
     }
     let given: Given = serde_json::from_str(given)?;
     match kind.as_str() {
-        "native" => echo::run(false, &given, Finished).await?,
-        "guest" => echo::run(true, &given, Finished).await?,
-        RIVAL => peer::run(&given, Finished).await?,
+        NATIVE => echo::run(&given, Finished).await?,
+        KUBE_RS => peer::run(&given, Finished).await?,
         other => bail!("no subject {other:?}"),
     }
     Ok(true)
