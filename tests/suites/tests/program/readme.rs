@@ -52,10 +52,10 @@ async fn on_servers(example: &str, files: &[(&str, &Path)], least: usize) -> Res
     ensure!(given.count() == files.len(), "files are given: {asked:?}");
     let commands = asked.iter().filter(|line| !line.ends_with("=<the file>"));
     let commands: Vec<&str> = commands.map(String::as_str).collect();
-    // As `cargo run --release --` does it; `run` has a terminal of its own.
+    // As `cargo run --` does it; `run` has a terminal of its own.
     let cargo = r#"
         cargo() {
-          shift 3
+          shift 2
           if [[ $1 == run ]]; then
             "$PROGRAM" "$@" --admin 127.0.0.1:0 &
             running=$!
