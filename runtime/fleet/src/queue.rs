@@ -9,6 +9,9 @@
 //! by weight. A run that begins is charged the class's moving average. The charge is corrected when the run is done. Inside a controller
 //! priority comes first, and flows take turns among equals.
 //!
+//! Nothing that is ready starves. Of four runs in a row of a controller, one goes to the flow whose turn it is whatever the priorities; of
+//! four in a row of a flow, one to the key that has been ready for longest. `docs/limits.md` states the bounds.
+//!
 //! A run holds its slot from [`Queue::get`] to [`Queue::done`], whatever it waits for. So that clusters whose servers are slow or dead do
 //! not take all slots, the clusters with a run that is a second old have at most half of a tenant's slots together.
 //!
@@ -50,6 +53,8 @@ mod limit_tests;
 mod model_tests;
 #[cfg(test)]
 mod removal_tests;
+#[cfg(test)]
+mod starvation_tests;
 #[cfg(test)]
 mod tests;
 
@@ -392,7 +397,8 @@ impl Queue {
         self.promote(at);
         self.mark_old_runs(at);
         let flow = self.classes.pick(at)?;
-        let key = self.classes.flows[flow].lists.first_ready()?;
+        let lists = &mut self.classes.flows[flow].lists;
+        let key = self.keys.next_ready(lists)?;
         self.delist(key);
         let best = self.classes.flows[flow].lists.best();
         let charged = self.classes.start(flow, best, at);

@@ -4,9 +4,9 @@
 
 use super::ControllerId;
 use super::gate::Rank;
-use super::key::{Lists, State};
+use super::key::{Lists, SHARE, State};
 use super::options::{ClusterMode, QueueOptions, TenantOptions};
-use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, TenantClusterId, TenantId};
+use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, Id, TenantClusterId, TenantId};
 use super::slow::TenantGates;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::outcome::Blame;
@@ -139,7 +139,7 @@ impl Class {
         }
     }
 
-    /// Bounds the credit that a class has gathered while a limit held it up.
+    /// Bounds the credit that a class has gathered while a limit held it up, or while it was passed over for its priority.
     pub(super) fn rejoin(&mut self, virtual_clock: u64) {
         let credit = self.virtual_time(CREDIT * self.average);
         self.vtime = self.vtime.max(virtual_clock.saturating_sub(credit));
@@ -297,8 +297,10 @@ pub struct Totals {
 pub(super) struct Controller {
     pub(super) class: Class,
     pub(super) schedule: Schedule<FlowId>,
-    /// The virtual time of the flow that was picked last.
+    /// The virtual time of the flow that was picked last: new and idle ones begin there.
     pub(super) virtual_clock: u64,
+    /// Runs in a row that went to a flow of higher priority than the flow whose turn it was. Less than [`SHARE`].
+    pub(super) passed_over: u8,
     pub(super) counts: Counts,
     pub(super) tenant: TenantId,
     pub(super) id: ControllerId,
@@ -319,6 +321,44 @@ pub(super) struct Controller {
     pub(super) last_message: Option<Arc<str>>,
     /// The party at fault in that failure.
     pub(super) last_blame: Option<Blame>,
+}
+
+impl Controller {
+    /// The flow that runs next: the first, unless the flow whose turn it is has been passed over too often.
+    pub(super) fn next_flow(&self) -> Option<FlowId> {
+        if self.passed_over + 1 >= SHARE {
+            return self.flow_by_turn();
+        }
+        self.schedule.first().map(|(_, flow)| *flow)
+    }
+
+    /// The flow whose turn it is whatever the priorities: the one with the least virtual time. Linear in priorities.
+    fn flow_by_turn(&self) -> Option<FlowId> {
+        let last = self.schedule.last()?.0.priority;
+        let (mut order, mut flow) = *self.schedule.first()?;
+        let mut priority = order.priority;
+        // Within a priority the first has the least.
+        while priority < last {
+            let below = Order {
+                priority: Reverse(priority.0.saturating_sub(1)),
+                vtime: 0,
+            };
+            let (next, of) = *self.schedule.range((below, FlowId::new(0))..).next()?;
+            priority = next.priority;
+            if next.vtime <= order.vtime {
+                (order, flow) = (next, of);
+            }
+        }
+        Some(flow)
+    }
+
+    /// Notes that a flow is about to begin a run.
+    pub(super) fn count_turn(&mut self, flow: FlowId) {
+        self.passed_over = match self.flow_by_turn() == Some(flow) {
+            true => 0,
+            false => (self.passed_over + 1).min(SHARE - 1),
+        };
+    }
 }
 
 /// One controller's keys of one cluster.

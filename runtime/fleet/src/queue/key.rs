@@ -5,6 +5,10 @@ use super::slab::{FlowId, KeyId, Slab};
 use super::table::Table;
 use crate::request::ObjectKey;
 
+/// One of so many runs of a flow goes to the key that has been ready for longest, and one of so many runs of a controller to the flow
+/// whose turn it is, whatever their priorities: without it, events that never end keep a key of low priority from ever running.
+pub(super) const SHARE: u8 = 4;
+
 /// Keys whose memory an empty queue keeps for keys to come.
 const KEPT: usize = 4096;
 
@@ -91,6 +95,8 @@ pub(super) struct Lists {
     best: Level,
     /// The others, the highest last; none is empty. There are few: one, as a rule.
     lower: Vec<Level>,
+    /// For how many runs in a row a key was passed over that had been ready for longer. Less than [`SHARE`].
+    passed_over: u8,
     alarmed: List,
     terminal: List,
 }
@@ -99,11 +105,6 @@ impl Lists {
     /// The highest priority of a ready key.
     pub(super) fn best(&self) -> Option<i32> {
         (!self.best.list.is_empty()).then_some(self.best.priority)
-    }
-
-    /// The first of the ready keys of the highest priority.
-    pub(super) fn first_ready(&self) -> Option<KeyId> {
-        self.best.list.head
     }
 
     /// A key, if there is any: a ready one, one with an alarm, or a terminal one.
@@ -229,6 +230,24 @@ impl Keys {
             // After a flood: give the memory back.
             *self = Self::default();
         }
+    }
+
+    /// The ready key of a flow that runs next. It counts as run: the caller takes it out of its list.
+    ///
+    /// It is the first of the highest priority, unless others that have been ready for longer have been passed over too often. Linear
+    /// in priorities.
+    pub(super) fn next_ready(&self, lists: &mut Lists) -> Option<KeyId> {
+        let best = lists.best.list.head?;
+        // In a list the first has been there for longest. Among equals the lowest priority counts: the others get the other runs.
+        let lower = lists.lower.iter().filter_map(|level| level.list.head);
+        let heads = lower.chain([best]);
+        let oldest = heads.min_by_key(|key| self.entry(*key).at)?;
+        if oldest == best || lists.passed_over + 1 >= SHARE {
+            lists.passed_over = 0;
+            return Some(oldest);
+        }
+        lists.passed_over += 1;
+        Some(best)
     }
 
     /// Appends a key, which is in no list, to the list of its flow for this state.

@@ -79,6 +79,10 @@ struct Model {
     denied: [usize; 2],
     /// Keys may wait at a gate for slow clusters, or have done so lately: as long as that goes on, turns come before priority.
     parked: bool,
+    /// Runs of a controller, and of a flow, since one went to a lower priority than was ready.
+    in_order: BTreeMap<(usize, Option<ClusterName>), u8>,
+    /// How many runs of flows went to a lower priority than was ready.
+    out_of_order: usize,
     keys: BTreeMap<Id, Key>,
     /// When what was counted of a key's runs will have faded.
     faded: BTreeMap<Id, Instant>,
@@ -121,6 +125,8 @@ impl Model {
             ended: BTreeMap::new(),
             denied: [0; 2],
             parked: false,
+            in_order: BTreeMap::new(),
+            out_of_order: 0,
             keys: BTreeMap::new(),
             faded: BTreeMap::new(),
             gated,
@@ -338,30 +344,28 @@ impl Model {
             "{id:?} may not run: {:?}",
             self.keys.get(&id)
         );
-        let best = allowed
-            .iter()
-            .filter(|other| other.0 == at)
-            .map(|other| self.keys[other].priority)
-            .max();
+        let in_controller = allowed.iter().filter(|other| other.0 == at);
+        let in_flow = in_controller
+            .clone()
+            .filter(|other| other.1.cluster == id.1.cluster);
+        let of_flow = in_flow.map(|other| self.keys[other].priority).max();
+        let of_controller = in_controller.map(|other| self.keys[other].priority).max();
         let key = self.keys.get_mut(&id).unwrap();
         assert_eq!(
             (run.priority, run.attempt),
             (key.priority, key.attempts + 1)
         );
-        if !self.gated
-            && self.held.is_empty()
-            && !self.parked
-            && self
+        let flow = (at, Some(id.1.cluster.clone()));
+        self.check_order(flow, Some(run.priority) < of_flow);
+        // At a gate turns come before priority.
+        let is_limited = self.gated
+            || self.parked
+            || self
                 .clusters
                 .values()
-                .all(|state| *state == ClusterMode::Ready)
-        {
-            assert_eq!(
-                Some(run.priority),
-                best,
-                "priority comes first in a controller"
-            );
-        }
+                .any(|state| *state == ClusterMode::Probing);
+        self.check_order((at, None), !is_limited && of_flow < of_controller);
+        let key = self.keys.get_mut(&id).unwrap();
         key.doing = Doing::Running {
             started: self.now,
             token: run.token,
@@ -369,6 +373,19 @@ impl Model {
             again: None,
         };
         self.count_runs(&id, hot_key::RUN);
+    }
+
+    /// Priority comes first in a controller, and in a flow, but for one run of four.
+    fn check_order(&mut self, class: (usize, Option<ClusterName>), out_of_order: bool) {
+        let of_flow = class.1.is_some();
+        let before = self.in_order.entry(class).or_insert(key::SHARE);
+        if out_of_order {
+            assert!(*before >= key::SHARE - 1, "priority comes first");
+            *before = 0;
+            self.out_of_order += usize::from(of_flow);
+        } else {
+            *before = before.saturating_add(1);
+        }
     }
 
     fn done(&mut self) {
@@ -688,7 +705,7 @@ impl Model {
 
 #[test]
 fn the_queue_does_what_a_naive_one_does() {
-    let (mut throttled, mut denied) = (0, [0; 2]);
+    let (mut throttled, mut denied, mut out_of_order) = (0, [0; 2], 0);
     for seed in 0..25 {
         let result = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
@@ -703,18 +720,23 @@ fn the_queue_does_what_a_naive_one_does() {
             let totals = |controller: &Controller| model.queue.totals(controller.id).throttled;
             let throttled: u64 = model.controllers.iter().map(totals).sum();
             model.drain();
-            (throttled, model.denied)
+            (throttled, model.denied, model.out_of_order)
         });
-        let (delayed, refused) = result.unwrap_or_else(|panic| {
+        let (delayed, refused, early) = result.unwrap_or_else(|panic| {
             eprintln!("the model and the queue differ with seed {seed}");
             std::panic::resume_unwind(panic)
         });
         throttled += delayed;
         denied = [denied[0] + refused[0], denied[1] + refused[1]];
+        out_of_order += early;
     }
     assert!(
         denied.iter().all(|keys| *keys > 100),
         "clusters that do not answer were hardly ever held up: {denied:?}"
+    );
+    assert!(
+        out_of_order > 100,
+        "low priorities hardly ever had their share: {out_of_order}"
     );
     assert!(
         throttled > 100,

@@ -157,7 +157,7 @@ pub struct Origin(pub u8);
 /// How a request is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Add {
-    /// Higher runs earlier within its controller. Default: 0.
+    /// Higher runs earlier within its controller, but for one run of four, so that lower ones do not starve. Default: 0.
     pub priority: i32,
     /// Not before this time has passed. Default: at once.
     pub after: Option<Duration>,
@@ -180,7 +180,7 @@ impl Add {
         }
     }
 
-    /// At once, behind everything with a higher priority.
+    /// At once, behind what has a higher priority, but for one run of four.
     #[must_use]
     pub fn low(cause: Cause) -> Self {
         Self {

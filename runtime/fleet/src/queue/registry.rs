@@ -177,6 +177,7 @@ impl Classes {
             options,
             class: Class::new(1, FIRST_AVERAGE, virtual_clock),
             virtual_clock: 0,
+            passed_over: 0,
             schedule: Schedule::default(),
             counts: Counts::default(),
             totals: Totals::default(),
