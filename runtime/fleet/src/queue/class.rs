@@ -108,6 +108,19 @@ impl Class {
         self.note_idle(now);
     }
 
+    /// Its parent's clock once a run of it begins that is charged so much; so many siblings have ready keys, itself included.
+    ///
+    /// The clock moves on even if the class is not ahead of it. Else classes that come back from pauses again and again, and whose debt
+    /// is forgiven each time, would all come back at the same clock, before a sibling with a debt that has waited meanwhile. It moves half
+    /// as far as the average of the siblings, so that it falls back behind them while none of them pauses. It moves by 1 at least: of
+    /// those without debt the first to come is the first to go.
+    pub(super) fn clock_after(&self, virtual_clock: u64, charged: u64, siblings: u32) -> u64 {
+        if self.vtime > virtual_clock {
+            return self.vtime;
+        }
+        virtual_clock + (self.virtual_time(charged) / (2 * u64::from(siblings.max(1)))).max(1)
+    }
+
     /// One more of its flows has ready keys. `virtual_clock` is its parent's.
     ///
     /// A class that was idle comes back without credit, and its debt is forgiven as fast as one slot would work it off.
@@ -205,8 +218,10 @@ impl Class {
 pub(super) struct Tenant {
     pub(super) class: Class,
     pub(super) schedule: Schedule<ControllerIndex>,
-    /// The virtual time of the controller that was picked last: new and idle ones begin there.
+    /// Where new and idle controllers begin: not before one that was picked, and later with every run.
     pub(super) virtual_clock: u64,
+    /// Its controllers with ready keys.
+    pub(super) ready_controllers: u32,
     /// Most runs at once; at least 1.
     pub(super) slots: u32,
     /// Their limits are half of its slots.
@@ -297,7 +312,7 @@ pub struct Totals {
 pub(super) struct Controller {
     pub(super) class: Class,
     pub(super) schedule: Schedule<FlowId>,
-    /// The virtual time of the flow that was picked last: new and idle ones begin there.
+    /// Where new and idle flows begin: not before one that was picked, and later with every run.
     pub(super) virtual_clock: u64,
     /// Runs in a row that went to a flow of higher priority than the flow whose turn it was. Less than [`SHARE`].
     pub(super) passed_over: u8,

@@ -3,6 +3,9 @@
 //! Start-time fair queueing on three levels: of tenants, of a tenant's controllers and of a controller's flows, the one that has been
 //! charged least slot time is next, tenants by weight. Among a controller's flows priority comes first, but for one run of four.
 //!
+//! No class starves: what is ready keeps its virtual time until it runs, and what comes back from a pause comes back at the clock of its
+//! parent, which moves on with every run.
+//!
 //! Invariants: a flow is in its controller's schedule while it has ready keys, is not blocked and is not parked. A controller is in its
 //! tenant's schedule while a flow is in its own, and its own limits allow a run; a tenant likewise. So the first of each schedule
 //! leads to a flow that may run, unless a gate is full or the flow is to be blocked.
@@ -101,6 +104,8 @@ impl Classes {
         ready.class.add_ready_flow(now, parent.virtual_clock);
         parent.class.add_ready_flow(now, owner.virtual_clock);
         owner.class.add_ready_flow(now, self.virtual_clock);
+        owner.ready_controllers += u32::from(parent.class.ready_flows == 1);
+        self.ready_tenants += u32::from(owner.class.ready_flows == 1);
         if !self.flows[flow].class.blocked {
             self.schedule_flow(flow);
         }
@@ -122,6 +127,8 @@ impl Classes {
         self.flows[flow].class.remove_ready_flow(now);
         parent.class.remove_ready_flow(now);
         owner.class.remove_ready_flow(now);
+        owner.ready_controllers -= u32::from(parent.class.ready_flows == 0);
+        self.ready_tenants -= u32::from(owner.class.ready_flows == 0);
         match self.flows[flow].parked.take() {
             Some((gate, rank)) => {
                 self.gates[gate].parked.remove(&(rank, flow));
@@ -142,12 +149,15 @@ impl Classes {
         parent.count_turn(flow);
         // It may have been passed over for long, and must not make up for all of that at the cost of the others.
         class.rejoin(parent.virtual_clock);
-        parent.virtual_clock = parent.virtual_clock.max(class.vtime);
+        let siblings = parent.class.ready_flows;
+        parent.virtual_clock = class.clock_after(parent.virtual_clock, charged, siblings);
         class.charge(charged);
         let owner = &mut self.tenants[tenant];
-        owner.virtual_clock = owner.virtual_clock.max(parent.class.vtime);
+        let (clock, siblings) = (owner.virtual_clock, owner.ready_controllers);
+        owner.virtual_clock = parent.class.clock_after(clock, charged, siblings);
         parent.class.charge(charged);
-        self.virtual_clock = self.virtual_clock.max(owner.class.vtime);
+        let (clock, siblings) = (self.virtual_clock, self.ready_tenants);
+        self.virtual_clock = owner.class.clock_after(clock, charged, siblings);
         owner.class.charge(charged);
 
         self.running += 1;

@@ -23,8 +23,10 @@ pub(super) struct Classes {
     /// Runs that have not ended.
     pub(super) running: usize,
     pub(super) schedule: Schedule<TenantId>,
-    /// The virtual time of the tenant that was picked last.
+    /// Where new and idle tenants begin: not before one that was picked, and later with every run.
     pub(super) virtual_clock: u64,
+    /// Tenants with ready keys.
+    pub(super) ready_tenants: u32,
     pub(super) tenants: Slab<TenantId, Tenant>,
     tenant_ids: BTreeMap<TenantName, TenantId>,
     /// Tenants that have a controller.
@@ -87,6 +89,7 @@ impl Classes {
             options,
             class: Class::new(options.weight, FIRST_AVERAGE, self.virtual_clock),
             virtual_clock: 0,
+            ready_controllers: 0,
             schedule: Schedule::default(),
         });
         self.tenant_ids.insert(name.clone(), tenant);

@@ -443,6 +443,26 @@ fn no_flow_of_a_controller_starves() {
 }
 
 #[test]
+fn no_controller_of_a_tenant_starves() {
+    nothing_starves(Shape {
+        tenants: 1,
+        controllers: 20,
+        clusters: 1,
+        keys: 1,
+    });
+}
+
+#[test]
+fn no_tenant_starves() {
+    nothing_starves(Shape {
+        tenants: 20,
+        controllers: 1,
+        clusters: 1,
+        keys: 1,
+    });
+}
+
+#[test]
 fn nothing_starves_at_any_level_at_once() {
     nothing_starves(Shape {
         tenants: 3,
