@@ -28,6 +28,7 @@ mod proxies;
 mod readiness;
 mod redirects;
 mod shares;
+mod starvation;
 mod sources;
 mod semantics;
 mod stores;
