@@ -220,7 +220,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
             .map_err(|error: DecodeError| error.or_at(self.at))
     }
 
-    /// `spec:` without a value is a mapping without fields.
+    /// `spec:` without a value is a mapping without fields. A list is none: serde would take its items for fields, in their order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -234,6 +234,10 @@ impl<'de> de::Deserializer<'de> for &'de Node {
                     next: 0,
                 })
                 .map_err(|error| error.or_at(self.at)),
+            Value::List(_) => {
+                let error: DecodeError = de::Error::invalid_type(Unexpected::Seq, &visitor);
+                Err(error.or_at(self.at))
+            }
             _ => self.deserialize_any(visitor),
         }
     }
