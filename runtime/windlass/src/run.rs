@@ -16,7 +16,7 @@ use crate::app::{App, machine};
 use crate::cli::IdleArgs;
 use crate::config::clusters::LocalCluster;
 use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec};
-use crate::config::load::{Configuration, Merged, load, merge};
+use crate::config::load::{Configuration, Merged, start};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::cases::Next;
 use crate::dev::guest_build::GuestBuilder;
@@ -119,9 +119,12 @@ struct Startup {
 }
 
 impl Startup {
-    /// Reads the documents and loads the guests. Bad documents are logged and left out.
+    /// Reads the documents and loads the guests. Bad documents are logged and left out, except for the Manager.
+    ///
+    /// # Errors
+    /// When nothing can start, or the Manager is not valid. No cluster has been reached then.
     async fn new(options: &RunOptions) -> Result<Self> {
-        let merged = merge(&Configuration::default(), &load(&options.files));
+        let merged = start(&options.files)?;
         if !merged.configuration.has(Kind::Reconciler) && !options.from_cluster {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }

@@ -1,7 +1,8 @@
 //! `windlass dev`: runs guests against an in-memory fleet, and rebuilds them after every save. Entry point: [`execute`].
 
 use crate::cli::{DevArgs, Format};
-use crate::config::load::{Configuration, load, merge};
+use crate::config::kinds::Kind;
+use crate::config::load::{Configuration, start};
 use crate::dev::guest_build::{BuildError, GuestBuilder, build};
 use crate::dev::seed::{LOCAL, Seed};
 use crate::dev::simulated::Simulated;
@@ -32,7 +33,15 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     }
     let mut files = vec![file];
     files.extend(Some(args.folder.join(ONLY_HERE)).filter(|file| file.exists()));
-    let configuration = merge(&Configuration::default(), &load(&files)).configuration;
+    let documents = start(&files)?;
+    // The fleet is made once. Without this document it would have clusters that no Provider asks for.
+    if let Some(bad) = documents.left_out(Kind::Provider) {
+        bail!(
+            "the in-memory fleet is made in place of the Providers, and one is not valid: correct it\n  {}",
+            bad.problem
+        );
+    }
+    let configuration = documents.configuration;
     let seed = Seed::of(&args.folder.join("seed"), &configuration)?;
     let stop = stop_on_signals()?;
     let built = SystemTime::now();

@@ -1,14 +1,16 @@
-//! The documents in files and folders. Entry points: [`load`] and [`Configuration`].
+//! The documents in files and folders. Entry points: [`start`], then [`load`] and [`merge`] at each reload, and [`Configuration`].
 
 mod files;
 mod merge;
 mod read;
+mod start;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use files::Listing;
 pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load, read_object};
+pub(crate) use start::start;
 
 use crate::config::document::{Node, Position, Problem};
 use crate::config::kinds::{
@@ -144,7 +146,8 @@ impl Configuration {
             })
     }
 
-    /// The spec of the Manager document, or the defaults.
+    /// The spec of the Manager document, or the defaults if there is no such document. A document that is refused never has this effect:
+    /// [`start`] fails, and [`merge`] keeps its last good version.
     pub(crate) fn manager_spec(&self) -> ManagerSpec {
         let spec = self.manager().map(|(_, spec)| spec.clone());
         spec.unwrap_or_default()

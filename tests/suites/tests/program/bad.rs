@@ -1,7 +1,8 @@
 //! What is wrong is told in one line: where, what, and what to do next; the exit code says so too.
 
 use crate::project::{Project, reconciler};
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use std::net::TcpListener;
 use std::time::Duration;
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
@@ -146,6 +147,80 @@ async fn a_local_kubeconfig_that_cannot_be_read_is_told() -> Result<()> {
         "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n",
     )?;
     assert_says(&run_fails(&project).await?, "context");
+    Ok(())
+}
+
+/// A Manager whose local cluster is that of `hub.kubeconfig`, with these fields too.
+fn manager(fields: &str) -> String {
+    format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: m}}\nspec: {{local: {{kubeconfig: ./hub.kubeconfig}}, {fields}}}\n"
+    )
+}
+
+/// A project with one cluster, which is the local one too, and notes whether anything connects to it.
+fn watched_cluster() -> Result<(Project, TcpListener)> {
+    let project = Project::new()?;
+    let cluster = TcpListener::bind("127.0.0.1:0")?;
+    cluster.set_nonblocking(true)?;
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{{name: x, cluster: {{server: \"http://{}\"}}}}]\n\
+         users: [{{name: x, user: {{}}}}]\ncontexts: [{{name: x, context: {{cluster: x, user: x}}}}]\n",
+        cluster.local_addr()?
+    );
+    project.write("hub.kubeconfig", &kubeconfig)?;
+    project.write("clusters/x.kubeconfig", &kubeconfig)?;
+    Ok((project, cluster))
+}
+
+#[tokio::test]
+async fn a_manager_that_is_refused_ends_the_start_before_a_cluster_is_reached() -> Result<()> {
+    let (project, cluster) = watched_cluster()?;
+    let hello = reconciler("hello", &guest("hello"));
+    let good = manager("leaderElection: {enabled: true}");
+    for (documents, expected) in [
+        (
+            vec![manager(
+                "leaderElection: {enabled: true}, concurency: {global: 5}",
+            )],
+            "unknown field \"concurency\" in spec of Manager m: did you mean \"concurrency\"?",
+        ),
+        (
+            vec![manager(
+                "leaderElection: {enabled: true}, drainTimeout: soon",
+            )],
+            "\"soon\" is not a duration",
+        ),
+        (
+            vec![good.clone(), good.replace("name: m", "name: n")],
+            "there is a Manager already",
+        ),
+        (
+            vec![good.replace("kind: Manager", "kind: Manger")],
+            "did you mean \"Manager\"?",
+        ),
+        (vec!["---\nkind: [\n".to_owned()], "not valid YAML"),
+    ] {
+        let documents = [documents, vec![hello.clone()]].concat();
+        project.write_config(&documents)?;
+        let said = run_fails(&project).await?;
+        assert_says(&said, expected);
+        assert_says(&said, "nothing starts with defaults in its place");
+        let dev = Program::run(project.path(), ["dev"], SOON)
+            .await?
+            .expect_code(1)?;
+        assert_says(&dev.stderr, expected);
+    }
+    project.write_config(&[hello])?;
+    let args = ["run", "-f", "windlass.yaml", "-f", "manager.yaml"];
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(1)?;
+    assert_says(&finished.stderr, "manager.yaml: no such file");
+    let touched = cluster.accept();
+    ensure!(
+        touched.is_err(),
+        "a process that ends connected: {touched:?}"
+    );
     Ok(())
 }
 

@@ -15,12 +15,28 @@ pub(crate) struct Merged {
     pub(crate) problems: Vec<Problem>,
     /// Documents of which an earlier version is in effect, and why.
     pub(crate) kept: BTreeMap<Identity, Problem>,
+    /// The current documents that are not valid, of files and the local cluster.
+    bad: Vec<Bad>,
+}
+
+impl Merged {
+    /// A document that is not valid and may be of this kind, if no version of it is in effect as far as anybody can tell.
+    pub(crate) fn left_out(&self, kind: Kind) -> Option<&Bad> {
+        let in_effect = |bad: &Bad| {
+            let identity = bad.identity.as_ref();
+            identity.is_some_and(|identity| self.configuration.get(identity).is_some())
+        };
+        let mut bad = self.bad.iter();
+        bad.find(|bad| bad.may_be(kind) && !in_effect(bad))
+    }
 }
 
 /// All valid documents, and the last good version of the bad ones.
 ///
 /// A document that vanished is kept while it may only be unreadable: its fields are bad, or its file has a document whose name cannot
-/// be read. A reconciler is never in effect without its tenant, because the tenant's rules are its ceiling. If a reconciler names a
+/// be read. The Manager and the tenant `default` are kept while any document may be theirs: without theirs they have the defaults.
+///
+/// A reconciler is never in effect without its tenant, because the tenant's rules are its ceiling. If a reconciler names a
 /// tenant that is not in effect, its last good version stays, provided that the tenant of that version is in effect.
 pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     let mut documents = now.configuration.documents.clone();
@@ -41,15 +57,23 @@ pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     Merged {
         configuration: Configuration { documents },
         problems,
+        bad: now.bad.clone(),
         kept,
     }
 }
 
 /// Why a document that vanished may only be unreadable; none: it was removed.
 fn what_is_bad<'a>(document: &Document, now: &'a Outcome) -> Option<&'a Bad> {
-    now.bad.iter().find(|bad| match &bad.identity {
-        Some(identity) => *identity == document.identity,
-        None => {
+    let Identity { kind, name } = &document.identity;
+    if *kind == Kind::Manager && now.configuration.manager().is_some() {
+        // Another Manager is in effect.
+        return None;
+    }
+    now.bad.iter().find(|bad| match (&bad.identity, kind) {
+        (_, Kind::Manager) => bad.may_be(Kind::Manager),
+        (Some(identity), _) => *identity == document.identity,
+        (None, Kind::Tenant) if name == "default" => bad.may_be(Kind::Tenant),
+        (None, _) => {
             let path = Path::new(&*bad.problem.location.file);
             // A folder that cannot be listed may still have the file.
             path == Path::new(&*document.file) || path == document.folder() && !path.is_file()
@@ -74,7 +98,7 @@ fn settle_orphans(
         Spec::Reconciler(spec) => {
             let tenant = spec.tenant();
             tenants.iter().any(|known| known == tenant)
-                || tenant == "default" && !is_bad(now, tenant)
+                || tenant == "default" && has_no_document(now, last, document)
         }
         _ => true,
     };
@@ -91,13 +115,17 @@ fn settle_orphans(
             _ if is_bad => {
                 "correct it first, its rules are the ceiling of this reconciler's".to_owned()
             }
+            _ if tenant == "default" => {
+                "correct that document first, its rules may be the ceiling of this reconciler's"
+                    .to_owned()
+            }
             Some(known) => format!("did you mean {known:?}?"),
             None => "add a Tenant document of this name, or leave tenant out".to_owned(),
         };
-        let state = if is_bad {
-            "is not valid"
-        } else {
-            "does not exist"
+        let state = match (is_bad, tenant) {
+            (true, _) => "is not valid",
+            (false, "default") => "may be in a document that cannot be read",
+            (false, _) => "does not exist",
         };
         let problem = document.problem(format!("its Tenant {tenant:?} {state}: {remedy}"));
         problems.push(problem.clone());
@@ -113,6 +141,19 @@ fn settle_orphans(
             }
         }
     });
+}
+
+/// Whether the tenant `default` needs no document, as far as this reconciler goes. A document that cannot be read may be the tenant's. A
+/// reconciler that runs without one already goes on.
+fn has_no_document(now: &Outcome, last: &Configuration, reconciler: &Document) -> bool {
+    if is_bad(now, "default") {
+        return false;
+    }
+    let ran = last.get(&reconciler.identity).is_some_and(
+        |last| matches!(&last.spec, Spec::Reconciler(spec) if spec.tenant() == "default"),
+    );
+    let may_be_it = |bad: &Bad| bad.identity.is_none() && bad.may_be(Kind::Tenant);
+    ran || !now.bad.iter().any(may_be_it)
 }
 
 fn is_bad(now: &Outcome, tenant: &str) -> bool {

@@ -23,8 +23,35 @@ const MAX_FILE: u64 = 8 << 20;
 pub(crate) struct Bad {
     /// Kind and name, if they could be read.
     pub(crate) identity: Option<Identity>,
+    /// The kinds that it may be: all of them if its kind cannot be read, none if it is another project's.
+    pub(crate) kinds: Vec<Kind>,
     /// What is wrong.
     pub(crate) problem: Problem,
+}
+
+impl Bad {
+    /// A document of which kind and name are known.
+    pub(crate) fn of(identity: Identity, problem: Problem) -> Self {
+        Self {
+            kinds: vec![identity.kind],
+            identity: Some(identity),
+            problem,
+        }
+    }
+
+    /// A document that may be any, or a file or a folder that may have any.
+    fn unknown(problem: Problem) -> Self {
+        Self {
+            identity: None,
+            kinds: Kind::ALL.to_vec(),
+            problem,
+        }
+    }
+
+    /// Whether it may be of this kind.
+    pub(crate) fn may_be(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
 }
 
 /// Reads all documents of files and folders. A bad document does not affect the others.
@@ -34,10 +61,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Outcome {
         listing,
         ..Outcome::default()
     };
-    outcome.bad.extend(problems.into_iter().map(|problem| Bad {
-        identity: None,
-        problem,
-    }));
+    outcome.bad.extend(problems.into_iter().map(Bad::unknown));
     let mut documents = BTreeMap::new();
     for file in &outcome.listing.files {
         for document in read_file(file) {
@@ -72,10 +96,8 @@ fn insert(documents: &mut BTreeMap<Identity, Document>, document: Document, bad:
             "there is a {kind} of this name already at {location}: rename or remove one of them"
         ),
     };
-    bad.push(Bad {
-        problem: document.problem(message),
-        identity: Some(document.identity),
-    });
+    let problem = document.problem(message);
+    bad.push(Bad::of(document.identity, problem));
 }
 
 fn read_file(file: &Arc<str>) -> Vec<Result<Document, Bad>> {
@@ -84,10 +106,7 @@ fn read_file(file: &Arc<str>) -> Vec<Result<Document, Bad>> {
             .iter()
             .map(|part| read_part(file, part))
             .collect(),
-        Err(problem) => vec![Err(Bad {
-            identity: None,
-            problem,
-        })],
+        Err(problem) => vec![Err(Bad::unknown(problem))],
     }
 }
 
@@ -112,12 +131,12 @@ fn read_text(file: &Arc<str>) -> Result<String, Problem> {
 
 /// Reads one document.
 fn read_part(file: &Arc<str>, part: &Part<'_>) -> Result<Document, Bad> {
-    let nameless = |problem| Bad {
+    let node = &part.parse(file).map_err(Bad::unknown)?;
+    let kind = read_kind(file, node).map_err(|problem| Bad {
         identity: None,
+        kinds: possible_kinds(node),
         problem,
-    };
-    let node = &part.parse(file).map_err(nameless)?;
-    let kind = read_kind(file, node).map_err(nameless)?;
+    })?;
     let name = node
         .get("metadata")
         .and_then(|metadata| metadata.get("name"))
@@ -126,8 +145,33 @@ fn read_part(file: &Arc<str>, part: &Part<'_>) -> Result<Document, Bad> {
         kind,
         name: name.to_owned(),
     });
-    let kind = (kind, Origin::File);
-    read_spec(file, node, kind, identity.as_ref()).map_err(|problem| Bad { identity, problem })
+    read_spec(file, node, (kind, Origin::File), identity.as_ref()).map_err(|problem| Bad {
+        identity,
+        kinds: vec![kind],
+        problem,
+    })
+}
+
+/// The kinds that a document may be whose `apiVersion` or `kind` is not known. A word that is nearly a kind's is taken for it.
+fn possible_kinds(node: &Node) -> Vec<Kind> {
+    let text_of = |field: &str| node.get(field).and_then(Node::as_text);
+    let group_of = |version: &str| version.split('/').next().unwrap_or_default().to_owned();
+    let Some(word) = text_of("kind") else {
+        return Kind::ALL.to_vec();
+    };
+    let kind = Kind::parse(word);
+    // An object of another project may be in the folder by mistake.
+    let is_ours = text_of("apiVersion").is_none_or(|version| {
+        let ours = group_of(API_VERSION);
+        nearest(&group_of(version), [ours.as_str()]).is_some()
+    });
+    let near = nearest(word, Kind::ALL.map(Kind::as_str)).and_then(Kind::parse);
+    match (kind, near) {
+        (Some(kind), _) => vec![kind],
+        _ if !is_ours => Vec::new(),
+        (None, Some(kind)) => vec![kind],
+        (None, None) => Kind::ALL.to_vec(),
+    }
 }
 
 /// Reads the spec of an object of the local cluster.

@@ -1,6 +1,7 @@
 //! Bad documents, and exactly what is said of each.
 
 mod provider;
+mod start;
 
 use crate::config::load::{Configuration, load, merge};
 use std::fs;
