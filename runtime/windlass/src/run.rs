@@ -197,14 +197,13 @@ impl Startup {
         // Providers may read it.
         bound.engage_local()?;
         self.images.read_secrets_of(bound.handle());
-        let mut problems = self.merged.problems;
         let mut providers = Providers::default();
+        let mut problems = self.merged.problems.clone();
         if options.simulated.is_none() {
-            let configuration = &self.merged.configuration;
             if options.from_cluster {
-                providers.hold(&bound.handle(), configuration);
+                providers.hold(&bound.handle(), &self.merged.configuration);
             }
-            problems.extend(providers.apply(&bound.handle(), configuration));
+            problems.extend(providers.apply(&bound.handle(), &self.merged, false));
         }
         let (rollbacks, calls) = rollback::channel();
         let app = App::new(

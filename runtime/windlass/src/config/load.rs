@@ -113,6 +113,12 @@ impl Configuration {
         }
     }
 
+    /// Removes the document of this identity, if there is one.
+    pub(crate) fn remove(&mut self, identity: &Identity) {
+        self.documents
+            .retain(|document| document.identity != *identity);
+    }
+
     /// The tenants that claim a namespace of the local cluster with these labels.
     pub(crate) fn claimants(
         &self,

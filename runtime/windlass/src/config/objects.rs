@@ -15,8 +15,11 @@ use crate::config::document::Problem;
 use crate::config::kinds::{
     AccessProviderSpec, Identity, Kind, ProfileArgsPolicy, ProfileEnvPolicy,
 };
-use crate::config::load::{Configuration, Document, Merged, Outcome, Spec, merge, read_object};
+use crate::config::load::{
+    Bad, Configuration, Document, Merged, Outcome, Spec, merge, read_object,
+};
 use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -177,6 +180,7 @@ impl Accepted {
     ) -> (Merged, Vec<Verdict>) {
         let present = || objects.objects.iter().filter(|object| !object.is_deleting);
         self.forget_others(present());
+        let mut last = Cow::Borrowed(last);
         let mut verdicts = Vec::new();
         let mut problems = Vec::new();
         let mut kept = BTreeMap::new();
@@ -201,21 +205,27 @@ impl Accepted {
             if let Some(good) = good {
                 files.configuration.insert(good.document.clone());
             }
-            note(
-                &identity,
-                &refused,
-                good.is_some(),
-                &mut problems,
-                &mut kept,
-            );
+            match problem(&identity, &refused) {
+                // Then it is as a document of a file that is not valid. What an earlier object of the name asked for is gone with it.
+                Some(problem) if good.is_none() && !in_file => {
+                    if last.get(&identity).is_some() {
+                        last.to_mut().remove(&identity);
+                    }
+                    files.bad.push(Bad::of(identity, problem));
+                }
+                Some(problem) => note(&identity, problem, good.is_some(), &mut problems, &mut kept),
+                None => {}
+            }
             verdicts.push(Verdict::of(object, None, refused));
         }
-        let mut merged = merge(last, &files);
+        let mut merged = merge(&last, &files);
         for object in present().filter(|object| object.namespace.is_some()) {
             let (tenant, refused) = self.reconciler(object, objects, &mut merged.configuration);
             let identity = object.identity();
             let serves = merged.configuration.get(&identity).is_some();
-            note(&identity, &refused, serves, &mut problems, &mut kept);
+            if let Some(problem) = problem(&identity, &refused) {
+                note(&identity, problem, serves, &mut problems, &mut kept);
+            }
             verdicts.push(Verdict::of(object, tenant, refused));
         }
         count_namespaces(&mut verdicts, &merged.configuration, objects);
@@ -285,24 +295,26 @@ fn count_namespaces(verdicts: &mut [Verdict], configuration: &Configuration, obj
     }
 }
 
-/// Notes a refusal as a problem, and a version that is kept.
-fn note(
-    identity: &Identity,
-    refused: &Option<Refused>,
-    serves: bool,
-    problems: &mut Vec<Problem>,
-    kept: &mut BTreeMap<Identity, Problem>,
-) {
-    let Some(refused) = refused.as_ref().filter(|refused| !refused.is_unknown) else {
-        return;
-    };
+/// A refusal as a problem; none: there is no refusal, or it may only be a matter of time.
+fn problem(identity: &Identity, refused: &Option<Refused>) -> Option<Problem> {
+    let refused = refused.as_ref().filter(|refused| !refused.is_unknown)?;
     let file = Arc::from("the local cluster");
     let whose = identity.to_string();
     let message = match refused.message.contains(&whose) {
         true => refused.message.clone(),
         false => format!("{whose}: {}", refused.message),
     };
-    let problem = Problem::of_file(&file, message);
+    Some(Problem::of_file(&file, message))
+}
+
+/// Notes a problem, and a version that is kept.
+fn note(
+    identity: &Identity,
+    problem: Problem,
+    serves: bool,
+    problems: &mut Vec<Problem>,
+    kept: &mut BTreeMap<Identity, Problem>,
+) {
     if serves {
         kept.insert(identity.clone(), problem.clone());
     }

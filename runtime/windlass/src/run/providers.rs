@@ -3,7 +3,7 @@
 use crate::config::clusters;
 use crate::config::document::Problem;
 use crate::config::kinds::{Kind, ProviderSpec, Source};
-use crate::config::load::{Configuration, Document};
+use crate::config::load::{Configuration, Document, Merged};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,13 +17,19 @@ use windlass_fleet::provider::{self, Provider, ProviderError};
 
 /// The provider that stands for those of a local cluster that has not been read. No document has such a name.
 const UNREAD: &str = "the local cluster";
+/// The provider that stands for documents that are not valid. No document has such a name.
+const REFUSED: &str = "a document that is not valid";
 
 /// The providers of the documents, by name.
 #[derive(Default)]
 pub(super) struct Providers {
     by_name: BTreeMap<String, Applied>,
-    /// Whether [`Self::hold`] is in effect.
+    /// Whether [`UNREAD`] runs.
     holds: bool,
+    /// Why [`REFUSED`] runs; none: it does not.
+    refused: Option<Problem>,
+    /// Whether reconcilers engage the local cluster by default, for lack of any provider.
+    is_local: bool,
 }
 
 /// A document that was applied.
@@ -46,7 +52,7 @@ struct Inputs {
 
 impl Providers {
     /// Until the local cluster has been read: a provider without clusters, unless files have one. Without any, reconcilers would engage the
-    /// local cluster.
+    /// local cluster by default.
     pub(super) fn hold(&mut self, manager: &ManagerHandle, configuration: &Configuration) {
         if configuration.has(Kind::Provider) {
             return;
@@ -55,19 +61,23 @@ impl Providers {
         self.holds = manager.put_provider(Unusable::of(UNREAD, message)).is_ok();
     }
 
-    /// Ends [`Self::hold`], once the Providers that were read are applied.
-    pub(super) fn release(&mut self, manager: &ManagerHandle) {
-        if std::mem::take(&mut self.holds) {
-            manager.remove_provider(UNREAD);
-        }
-    }
-
-    /// Starts, replaces and removes providers as the documents ask. Returns the problems.
+    /// Starts, replaces and removes providers as the documents ask. Ends [`Self::hold`] after that, once the local cluster has been read.
+    /// Returns the problems.
     pub(super) fn apply(
         &mut self,
         manager: &ManagerHandle,
-        configuration: &Configuration,
+        documents: &Merged,
+        has_read: bool,
     ) -> Vec<Problem> {
+        let configuration = &documents.configuration;
+        let refused = documents.left_out(Kind::Provider);
+        // For lack of a valid Provider no reconciler begins with the local cluster. One that works there already goes on.
+        let refused = refused.filter(|_| !configuration.has_provider() && !self.is_local);
+        let refused = refused.map(|bad| bad.problem.clone());
+        if let Some(problem) = refused.as_ref().filter(|_| refused != self.refused) {
+            // It fails only while the process ends.
+            let _ = manager.put_provider(Unusable::of(REFUSED, problem.to_string()));
+        }
         let wanted: BTreeSet<&str> = configuration
             .providers()
             .map(|(document, _)| document.identity.name.as_str())
@@ -83,6 +93,14 @@ impl Providers {
         for (document, spec) in configuration.providers() {
             self.put(manager, document, spec);
         }
+        if refused.is_none() && self.refused.is_some() {
+            manager.remove_provider(REFUSED);
+        }
+        self.refused = refused;
+        if has_read && std::mem::take(&mut self.holds) {
+            manager.remove_provider(UNREAD);
+        }
+        self.is_local = !configuration.has_provider() && !self.holds && self.refused.is_none();
         let problems = self.by_name.values();
         problems
             .filter_map(|applied| applied.problem.clone())
@@ -182,5 +200,62 @@ impl Provider for Unusable {
 
     fn problems(&self) -> Vec<provider::Problem> {
         vec![self.problem.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load::{load, merge};
+    use std::fs;
+    use windlass_fleet::manager::Manager;
+
+    const MANAGER: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: m}\n";
+
+    fn provider(spec: &str) -> String {
+        format!(
+            "{MANAGER}---\napiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {{name: fleet}}\nspec: {spec}\n"
+        )
+    }
+
+    /// The providers that run after each of these texts of a file. `None`: reconcilers engage the local cluster by default.
+    fn running(texts: &[&str]) -> Vec<Option<Vec<String>>> {
+        let bound = Manager::builder().build().unwrap().bind();
+        let manager = bound.handle();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("windlass.yaml");
+        let (mut providers, mut last) = (Providers::default(), Configuration::default());
+        let mut apply = |text: &&str| {
+            fs::write(&file, text).unwrap();
+            let merged = merge(&last, &load(std::slice::from_ref(&file)));
+            providers.apply(&manager, &merged, false);
+            last = merged.configuration;
+            let names = manager.providers().into_iter().map(|status| status.name);
+            Some(names.collect()).filter(|_| !providers.is_local)
+        };
+        texts.iter().map(&mut apply).collect()
+    }
+
+    #[tokio::test]
+    async fn the_local_cluster_does_not_take_the_place_of_a_provider_that_is_refused() {
+        let (good, bad) = (provider("{kubeconfigFiles: {paths: [a]}}"), provider("{}"));
+        let only = |name: &str| Some(vec![name.to_owned()]);
+        // It was refused from the start on, then corrected, and removed.
+        assert_eq!(
+            running(&[&bad, &bad, &good, MANAGER]),
+            [only(REFUSED), only(REFUSED), only("fleet"), None]
+        );
+        // What cannot be read may be a Provider.
+        assert_eq!(
+            running(&[&format!("{MANAGER}---\na: ["), MANAGER]),
+            [only(REFUSED), None]
+        );
+        // Another one takes the place of one that was good.
+        let other = bad.replace("name: fleet", "name: other");
+        assert_eq!(running(&[&good, &other]), [only("fleet"), only(REFUSED)]);
+        // A bad document does not end what works in the local cluster.
+        assert_eq!(running(&[MANAGER, &bad]), [None, None]);
+        // It is as in effect as before.
+        assert_eq!(running(&[&good, &bad]), [only("fleet"), only("fleet")]);
     }
 }

@@ -153,15 +153,13 @@ impl Reload {
             Some(objects) => objects.join(&last, outcome),
             None => merge(&last, &outcome),
         };
-        let mut problems = merged.problems;
+        let mut problems = merged.problems.clone();
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
         if self.has_fleet {
             let manager = &self.app.manager;
-            problems.extend(self.providers.apply(manager, &merged.configuration));
-            if self.objects.as_ref().is_some_and(Feed::has_read) {
-                self.providers.release(manager);
-            }
+            let has_read = self.objects.as_ref().is_some_and(Feed::has_read);
+            problems.extend(self.providers.apply(manager, &merged, has_read));
         }
         self.app.report_problems(&problems);
         self.app

@@ -21,6 +21,7 @@ struct World {
     last: Configuration,
     problems: Vec<String>,
     kept: usize,
+    lacks_provider: bool,
 }
 
 impl World {
@@ -48,6 +49,7 @@ impl World {
             last: Configuration::default(),
             problems: Vec::new(),
             kept: 0,
+            lacks_provider: false,
         }
     }
 
@@ -91,6 +93,7 @@ impl World {
     fn join(&mut self) -> BTreeMap<String, &'static str> {
         let files = load(&[self.folder.path().join("w.yaml")]);
         let (merged, verdicts) = self.accepted.join(&self.last, files, &self.objects);
+        self.lacks_provider = merged.left_out(Kind::Provider).is_some();
         self.last = merged.configuration;
         self.problems = merged.problems.iter().map(ToString::to_string).collect();
         self.kept = merged.kept.len();
@@ -334,4 +337,53 @@ fn a_namespace_that_two_tenants_claim_is_told_of_both() {
     let found: Vec<_> = verdicts.iter().map(|of| of.contested.clone()).collect();
     assert_eq!(found, [contested("b"), contested("a"), None]);
     assert_eq!(verdicts[0].namespaces, 3);
+}
+
+#[test]
+fn a_refused_object_without_an_earlier_version_does_not_have_the_defaults() {
+    // A Reconciler in a file, of the tenant `default`, whose rules an object has.
+    let mut world = World::new(
+        "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: f}\nspec: {guest: {path: f.wasm}}\n",
+    );
+    world.join();
+    assert_eq!(
+        (world.running(), world.lacks_provider),
+        (vec!["f of default".to_owned()], false)
+    );
+
+    world.last = Configuration::default();
+    world.put(Kind::Tenant, "default", json!({"weight": 0}));
+    world.put(Kind::Provider, "fleet", json!({"kubeconfigSecret": {}}));
+    let refused = world.join();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!((world.running(), world.lacks_provider), (Vec::new(), true));
+    assert_eq!(
+        (world.problems.len(), world.kept),
+        (3, 0),
+        "{:?}",
+        world.problems
+    );
+
+    world.put(Kind::Tenant, "default", json!({"weight": 1}));
+    world.put(Kind::Provider, "fleet", json!({"none": {}}));
+    world.join();
+    assert_eq!(
+        (world.running(), world.lacks_provider),
+        (vec!["f of default".to_owned()], false)
+    );
+    // What was accepted stays.
+    world.put(Kind::Tenant, "default", json!({"weight": 0}));
+    world.put(Kind::Provider, "fleet", json!({"kubeconfigSecret": {}}));
+    world.join();
+    assert_eq!(
+        (world.running(), world.lacks_provider),
+        (vec!["f of default".to_owned()], false)
+    );
+    assert_eq!(world.kept, 2);
+    // But not for another object of the name.
+    for object in &mut world.objects.objects {
+        object.uid.push_str(" again");
+    }
+    world.join();
+    assert_eq!((world.running(), world.lacks_provider), (Vec::new(), true));
 }
