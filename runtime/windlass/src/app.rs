@@ -101,15 +101,23 @@ impl App {
         })
     }
 
-    /// Sets the problems of the documents, and logs the new ones.
-    pub(crate) fn report_problems(&self, problems: &[Problem]) {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let known = self.problems.swap(Arc::new(problems.clone()));
-        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
-            tracing::error!(
-                problem,
-                "the document is not in effect, its last good version stays in effect"
-            );
+    /// Sets the problems of the documents, and logs the new ones. `kept` are those of documents of which an earlier version stays in effect.
+    pub(crate) fn report_problems(&self, problems: &[Problem], kept: &[Problem]) {
+        let texts = problems.iter().map(ToString::to_string).collect();
+        let known = self.problems.swap(Arc::new(texts));
+        for problem in problems {
+            let text = problem.to_string();
+            if known.contains(&text) {
+                continue;
+            }
+            if kept.contains(problem) {
+                tracing::error!(
+                    problem = text,
+                    "the document is not in effect, its last good version stays in effect"
+                );
+            } else {
+                tracing::error!(problem = text, "left out until it is corrected");
+            }
         }
     }
 

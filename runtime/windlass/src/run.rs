@@ -215,7 +215,7 @@ impl Startup {
             self.heartbeats,
             rollbacks,
         );
-        app.report_problems(&problems);
+        app.report_problems(&problems, &[]);
         // The admin endpoints are served until the end of the drain, so that it can be observed.
         let served = CancellationToken::new();
         let (addresses, wanted) = watch::channel(wanted);

@@ -128,13 +128,19 @@ impl Feed {
         let objects = self.objects.as_ref().unwrap_or(&none);
         let (mut merged, verdicts) = self.accepted.join(last, files, objects);
         *self.outcomes.verdicts.lock() = Arc::new(verdicts);
-        if let Some(problem) = &self.problem {
-            let place = Arc::from("the local cluster");
-            merged
-                .problems
-                .push(Problem::of_file(&place, problem.as_str()));
-        }
+        merged.problems.extend(self.problem());
         merged
+    }
+
+    /// Why the objects may be old, if what was read before stays in effect.
+    pub(super) fn kept(&self) -> Option<Problem> {
+        self.problem().filter(|_| self.has_read())
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        let place = Arc::from("the local cluster");
+        let problem = self.problem.as_deref()?;
+        Some(Problem::of_file(&place, problem))
     }
 
     /// Watches the local cluster as it is now: another server may have taken its place.

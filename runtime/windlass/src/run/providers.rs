@@ -107,6 +107,12 @@ impl Providers {
             .collect()
     }
 
+    /// The problems of providers that run as an earlier version of their document asks.
+    pub(super) fn kept(&self) -> impl Iterator<Item = Problem> {
+        let kept = self.by_name.values().filter(|applied| applied.runs);
+        kept.filter_map(|applied| applied.problem.clone())
+    }
+
     fn put(&mut self, manager: &ManagerHandle, document: &Document, spec: &ProviderSpec) {
         let name = &document.identity.name;
         let inputs = Inputs {

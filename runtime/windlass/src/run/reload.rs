@@ -9,6 +9,7 @@ use crate::admin::Addresses;
 use crate::app::App;
 use crate::app::rollback::RollbackCall;
 use crate::config::clusters::LocalCluster;
+use crate::config::document::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
 use crate::dev::guest_build::{Builds, Built, package};
@@ -154,14 +155,17 @@ impl Reload {
             None => merge(&last, &outcome),
         };
         let mut problems = merged.problems.clone();
+        let mut kept: Vec<Problem> = merged.kept.values().cloned().collect();
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
         if self.has_fleet {
             let manager = &self.app.manager;
             let has_read = self.objects.as_ref().is_some_and(Feed::has_read);
             problems.extend(self.providers.apply(manager, &merged, has_read));
+            kept.extend(self.providers.kept());
         }
-        self.app.report_problems(&problems);
+        kept.extend(self.objects.as_ref().and_then(Feed::kept));
+        self.app.report_problems(&problems, &kept);
         self.app
             .configuration
             .store(Arc::new(merged.configuration.clone()));

@@ -225,6 +225,24 @@ async fn a_manager_that_is_refused_ends_the_start_before_a_cluster_is_reached() 
 }
 
 #[tokio::test]
+async fn another_document_that_is_refused_at_a_start_is_left_out_in_true_words() -> Result<()> {
+    let (project, _cluster) = watched_cluster()?;
+    let broken = reconciler("broken", &guest("hello")).replace("tenant:", "tenat:");
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(&[hello, broken])?;
+    let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
+    let mut program = Program::start(project.path(), args)?;
+    let line = program.line_with("unknown field", SOON).await?;
+    assert_says(&line, "left out until it is corrected");
+    ensure!(!line.contains("last good"), "there is none: {line}");
+    // Once there is an earlier version, that stays.
+    project.write_config(&[reconciler("hello", &guest("hello")).replace("config:", "confg:")])?;
+    let line = program.line_with("confg", SOON).await?;
+    assert_says(&line, "its last good version stays in effect");
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_to_run_is_an_error() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[])?;
