@@ -173,7 +173,7 @@ fn check_configs(schema: Option<&str>, configs: &[(Json, Place)]) -> Result<()> 
 }
 
 /// The custom resources whose definitions are in the `seed` of the component's project: beside the component, or in the folder
-/// that it was built in. `dev` reports definitions that cannot be read; here the plural of such a kind is guessed.
+/// that it was built in. If a manifest cannot be read, a note says so, and the plurals of kinds are guessed.
 fn customs(component: &Path) -> Vec<CustomResource> {
     let folder = component.parent().unwrap_or(Path::new(""));
     let project = if folder.ends_with(".windlass") {
@@ -181,12 +181,22 @@ fn customs(component: &Path) -> Vec<CustomResource> {
     } else {
         folder.to_owned()
     };
+    let read = Layout::read(&project.join("seed")).unwrap_or_else(|problems| {
+        for problem in problems {
+            anstream::eprintln!(
+                "{} the seed counts for nothing, and plurals of its kinds are guessed: {}",
+                Tone::Warn.paint("note:"),
+                printable(&problem.to_string())
+            );
+        }
+        Layout::default()
+    });
     let Layout {
         everywhere,
         clusters,
         local,
         workspaces,
-    } = Layout::read(&project.join("seed")).unwrap_or_default();
+    } = read;
     let objects = everywhere
         .into_iter()
         .chain(clusters.into_values().flatten())
