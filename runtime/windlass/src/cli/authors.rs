@@ -149,6 +149,9 @@ pub(crate) struct CrdsArgs {
     /// Write them into the manifests of DIR, where they stand or else into DIR/crds
     #[arg(long, requires = "folder")]
     pub(crate) write: bool,
+    /// Print the JSON Schema of a Manager's spec, which charts/generate writes into the chart
+    #[arg(long, hide = true, conflicts_with = "folder")]
+    pub(crate) manager: bool,
 }
 
 /// `v1/ConfigMap`, `apps/v1/Deployment`.

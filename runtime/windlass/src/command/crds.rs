@@ -16,6 +16,11 @@ use std::process::ExitCode;
 /// # Errors
 /// When the guest describes no definitions, its tool fails, or a manifest cannot be written.
 pub(crate) async fn execute(args: &CrdsArgs, format: Format) -> Result<ExitCode> {
+    if args.manager {
+        let schema = crd::manager_schema()?;
+        anstream::println!("{}", serde_json::to_string_pretty(&schema)?);
+        return Ok(super::DONE);
+    }
     let Some(folder) = &args.folder else {
         return print(&crd::definitions()?, format);
     };

@@ -1,4 +1,5 @@
-//! The kinds as CustomResourceDefinitions. Entry point: [`definitions`].
+//! The kinds as CustomResourceDefinitions, and the Manager as the chart's values have it. Entry points: [`definitions`] and
+//! [`manager_schema`].
 //!
 //! The schemas are made from the very types that read documents, with their comments as descriptions. What the types do not say, such as
 //! bounds and fields that exclude each other, stands in `rules`, by type and field.
@@ -9,9 +10,11 @@ mod schema;
 mod tests;
 
 use crate::config::kinds::status::{ProviderStatus, ReconcilerStatus, TenantStatus};
-use crate::config::kinds::{API_VERSION, Kind, ProviderSpec, ReconcilerSpec, TenantSpec};
+use crate::config::kinds::{
+    API_VERSION, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec,
+};
 pub(crate) use schema::SchemaError;
-use schema::structural;
+use schema::{closed, structural};
 use schemars::JsonSchema;
 use serde_json::{Value as Json, json};
 
@@ -108,6 +111,19 @@ pub(crate) fn definitions() -> Result<Vec<Json>, SchemaError> {
         TENANT.of::<TenantSpec, TenantStatus>()?,
         RECONCILER.of::<ReconcilerSpec, ReconcilerStatus>()?,
     ])
+}
+
+/// The JSON Schema of a Manager's spec, for values of the chart. It refuses unknown fields, wrong types, and what is out of bounds. Whether a
+/// duration or an amount is, no JSON Schema can say: the process refuses that at its start.
+///
+/// # Errors
+/// As [`definitions`].
+pub(crate) fn manager_schema() -> Result<Json, SchemaError> {
+    let mut schema = closed::<ManagerSpec>()?;
+    // Of a Provider in a cluster it is the Manager's, so that the type has no need of it.
+    let access_provider = &mut schema["properties"]["accessProviders"]["items"];
+    access_provider["required"] = json!(["name", "execConfig"]);
+    Ok(schema)
 }
 
 impl Definition {

@@ -54,6 +54,10 @@ async fn what_the_chart_has_from_elsewhere_is_what_is_there() -> Result<()> {
         people.starts_with(file("teams.yaml")?.trim_end()),
         "{again}"
     );
+    let schema = fs::read_to_string(charts.join("windlass/values.schema.json"))?;
+    let schema: Json = serde_json::from_str(&schema)?;
+    let manager: Json = serde_json::from_str(&print(&["crds", "--manager"]).await?)?;
+    ensure!(schema["properties"]["manager"] == manager, "{again}");
     let plain = rendered(&["template", "windlass", &path, "--namespace", NAMESPACE]).await?;
     let kept = fs::read_to_string(charts.join("windlass.yaml"))?;
     ensure!(kept.ends_with(&plain), "{again}");
@@ -96,9 +100,25 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
         "ports.api=0",
         "no=such",
         "documents[0].kind=Pod",
+        "manager.concurency.global=5",
+        "manager.concurrency.globl=5",
+        "manager.concurrency.global=0",
+        "manager.leaderElection.enabled=often",
+        "manager.drainTimeout=30",
+        "manager.guests.hello.paht=/hello.wasm",
     ] {
         let refused = rendered(&["template", "x", &path, "--set", wrong]).await;
         ensure!(refused.is_err(), "{wrong} is refused");
+    }
+    for right in [
+        "manager.concurrency.global=5",
+        "manager.leaderElection.enabled=false",
+        "manager.drainTimeout=45s",
+        "manager.transport.maxAnswer=67108864",
+        "manager.transport.maxAnswer=128Mi",
+        "manager.guests.hello.path=/hello.wasm",
+    ] {
+        rendered(&["template", "x", &path, "--set", right]).await?;
     }
     Ok(())
 }

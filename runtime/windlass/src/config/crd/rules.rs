@@ -1,7 +1,7 @@
 //! What the kinds' `check` refuses, as schemas say it: bounds of fields, and rules in CEL. Entry point: [`add`].
 //!
 //! Each stands by the type and the field that it is about. An API server refuses with these what a process would refuse when it reads the
-//! object. `refused.json` has an object for each of them.
+//! object. `refused.json` has an object for each of them. Those of a Manager are for Helm, which knows no CEL: bounds of numbers, texts and lists.
 
 use super::SchemaError;
 use serde_json::{Value as Json, json};
@@ -16,10 +16,17 @@ const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$";
 const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9._-]+)*/?$";
 
+/// An IP address, in brackets if it has colons, and a port.
+const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$";
+/// Most of what has no other bound.
+const MANY: u64 = u32::MAX as u64;
+
 /// What holds for the value of a field.
 enum Bound {
     /// A whole number within these.
     Number(u64, u64),
+    /// A mapping to whole numbers within these.
+    Numbers(u64, u64),
     /// A duration within these; an empty end is open.
     Duration(&'static str, &'static str),
     /// An amount of memory or of processors within these; an empty end is open.
@@ -42,7 +49,9 @@ enum Bound {
     Filled(&'static str),
 }
 
-use Bound::{AtMost, Duration, Each, Filled, Form, List, ListOf, Number, Quantity, Text, Words};
+use Bound::{
+    AtMost, Duration, Each, Filled, Form, List, ListOf, Number, Numbers, Quantity, Text, Words,
+};
 
 const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ProviderSpec", "prefix", Form("^[ -\"$-~]+$")),
@@ -146,6 +155,32 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
         ]),
     ),
     ("RuleSpec", "namespaces", List),
+    // Of a Manager, which is no object of a cluster: in the values of the chart.
+    ("ConcurrencySpec", "global", Number(1, MANY)),
+    ("ConcurrencySpec", "perCluster", Number(1, MANY)),
+    ("ConcurrencySpec", "kinds", Numbers(1, MANY)),
+    ("AdminSpec", "address", Form(ADDRESS)),
+    ("AdminSpec", "probeAddress", Form(ADDRESS)),
+    ("AdminSpec", "metricsAddress", Form(ADDRESS)),
+    ("AdminSpec", "audiences", AtMost(10)),
+    ("AdminSpec", "audiences", Each("^.")),
+    ("AdminSpec", "allowHosts", AtMost(100)),
+    ("AdminSpec", "allowHosts", Each("^[A-Za-z0-9._-]{1,253}$")),
+    ("TransportSpec", "requestsInFlight", Number(1, MANY)),
+    ("TransportSpec", "watchesInFlight", Number(1, MANY)),
+    ("TransportSpec", "requestsPerSecond", Number(1, 1_000_000)),
+    ("TransportSpec", "maxConnections", Number(1, MANY)),
+    ("CachesSpec", "page", Number(1, 10_000)),
+    ("MetricsSpec", "clusters", Number(0, 100_000)),
+    ("MetricsSpec", "pairs", Number(0, 1_000_000)),
+    ("LeaderElectionSpec", "namespace", Text),
+    ("LeaderElectionSpec", "name", Text),
+    ("RegistriesSpec", "plainHttp", AtMost(100)),
+    (
+        "RegistriesSpec",
+        "plainHttp",
+        Each("^[a-z0-9.-]+(:[0-9]{1,5})?$"),
+    ),
 ];
 
 /// By type: a rule, and what a refusal says.
@@ -312,6 +347,10 @@ impl Bound {
             Number(least, most) => {
                 field["minimum"] = (*least).into();
                 field["maximum"] = (*most).into();
+            }
+            Numbers(least, most) => {
+                field["additionalProperties"]["minimum"] = (*least).into();
+                field["additionalProperties"]["maximum"] = (*most).into();
             }
             Duration(least, most) => {
                 let mut rule = format!("duration(self) >= duration('{least}')");

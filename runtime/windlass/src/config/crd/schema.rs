@@ -1,4 +1,5 @@
-//! The structural schema of a type: what an API server takes of JSON Schema. Entry point: [`structural`].
+//! The schemas of a type. Entry points: [`structural`], which is what an API server takes of JSON Schema, and [`closed`], which is what Helm
+//! takes.
 
 use super::rules;
 use schemars::JsonSchema;
@@ -20,8 +21,27 @@ pub(crate) enum SchemaError {
     Form(String),
 }
 
-/// The schema of a type, with the rules that are about it and the types in it.
+/// Who reads a schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// An API server: it prunes unknown fields, evaluates rules in CEL, and wants bounds everywhere.
+    Server,
+    /// Helm: plain JSON Schema, where unknown fields are refused only if the schema says so.
+    Helm,
+}
+
+/// The schema of a type as an API server takes it, with the rules that are about it and the types in it.
 pub(super) fn structural<T: JsonSchema>() -> Result<Json, SchemaError> {
+    read_by::<T>(Reader::Server)
+}
+
+/// The schema of a type as plain JSON Schema of draft 7, with the bounds that are about it and the types in it. It refuses unknown fields.
+/// Rules in CEL are left out.
+pub(super) fn closed<T: JsonSchema>() -> Result<Json, SchemaError> {
+    read_by::<T>(Reader::Helm)
+}
+
+fn read_by<T: JsonSchema>(reader: Reader) -> Result<Json, SchemaError> {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut root = generator.into_root_schema_for::<T>().to_value();
     let mut types = match root["$defs"].take() {
@@ -33,13 +53,15 @@ pub(super) fn structural<T: JsonSchema>() -> Result<Json, SchemaError> {
         rules::add(name, schema)?;
     }
     let own = types.get(&*T::schema_name()).cloned().unwrap_or_default();
-    inline(own, &types)
+    inline(own, &types, reader)
 }
 
-/// A schema without references and without what structural schemas do not have.
-fn inline(schema: Json, types: &Map<String, Json>) -> Result<Json, SchemaError> {
+/// A schema without references and without what its reader does not take.
+fn inline(schema: Json, types: &Map<String, Json>, reader: Reader) -> Result<Json, SchemaError> {
     let mut schema = match schema {
         Json::Object(schema) => schema,
+        // No other fields.
+        Json::Bool(false) if reader == Reader::Helm => return Ok(false.into()),
         // Any value: a guest's config, which is a mapping.
         Json::Bool(true) => {
             return Ok(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
@@ -50,13 +72,13 @@ fn inline(schema: Json, types: &Map<String, Json>) -> Result<Json, SchemaError> 
         let name = reference.trim_start_matches("#/$defs/");
         let target = types.get(name).cloned();
         let target = target.ok_or_else(|| SchemaError::Form(reference.clone()))?;
-        return inline(merged(target, schema), types);
+        return inline(merged(target, schema), types, reader);
     }
     if let Some(Json::Array(forms)) = schema.remove("anyOf") {
         // `Option`: a form, or null.
         let mut forms = forms.into_iter().filter(|form| form["type"] != "null");
         return match (forms.next(), forms.next()) {
-            (Some(form), None) => inline(merged(form, schema), types),
+            (Some(form), None) => inline(merged(form, schema), types, reader),
             _ => Err(SchemaError::Form("anyOf".to_owned())),
         };
     }
@@ -76,8 +98,8 @@ fn inline(schema: Json, types: &Map<String, Json>) -> Result<Json, SchemaError> 
     if let Some(Json::Array(words)) = schema.get_mut("enum") {
         words.retain(|word| !word.is_null());
     }
-    clean(&mut schema);
-    if schema.is_empty() || schema.keys().all(|key| key == "description") {
+    clean(&mut schema, reader);
+    if reader == Reader::Server && schema.keys().all(|key| key == "description") {
         schema.insert("type".to_owned(), "object".into());
         schema.insert(
             "x-kubernetes-preserve-unknown-fields".to_owned(),
@@ -86,12 +108,12 @@ fn inline(schema: Json, types: &Map<String, Json>) -> Result<Json, SchemaError> 
     }
     for key in ["items", "additionalProperties"] {
         if let Some(inner) = schema.remove(key) {
-            schema.insert(key.to_owned(), inline(inner, types)?);
+            schema.insert(key.to_owned(), inline(inner, types, reader)?);
         }
     }
     if let Some(Json::Object(fields)) = schema.remove("properties") {
         let fields = fields.into_iter();
-        let fields = fields.map(|(name, field)| Ok((name, inline(field, types)?)));
+        let fields = fields.map(|(name, field)| Ok((name, inline(field, types, reader)?)));
         let fields: Map<String, Json> = fields.collect::<Result<_, SchemaError>>()?;
         schema.insert("properties".to_owned(), fields.into());
     }
@@ -114,13 +136,24 @@ fn merged(schema: Json, own: Map<String, Json>) -> Json {
     schema.into()
 }
 
-/// Drops what structural schemas do not have, and adds the bounds that every value has.
-fn clean(schema: &mut Map<String, Json>) {
+/// Drops what the reader does not take, and for a server adds the bounds that every value has.
+fn clean(schema: &mut Map<String, Json>, reader: Reader) {
     for key in ["$schema", "$defs", "title"] {
         schema.remove(key);
     }
-    if schema.get("additionalProperties") == Some(&Json::Bool(false)) {
-        schema.remove("additionalProperties");
+    match reader {
+        Reader::Server if schema.get("additionalProperties") == Some(&Json::Bool(false)) => {
+            schema.remove("additionalProperties");
+        }
+        Reader::Server => {}
+        Reader::Helm => {
+            if schema.remove("x-kubernetes-int-or-string").is_some() {
+                schema.insert("type".to_owned(), json!(["integer", "string"]));
+            }
+            schema.remove(rules::VALIDATIONS);
+            // Those of numbers say how many bits Rust has for them.
+            schema.remove("format");
+        }
     }
     // The values of optional fields, and of mappings, are not there by default.
     let default = schema.get("default");
@@ -129,6 +162,9 @@ fn clean(schema: &mut Map<String, Json>) {
     }
     if let Some(Json::String(text)) = schema.get_mut("description") {
         *text = plain(text);
+    }
+    if reader == Reader::Helm {
+        return;
     }
     match schema.get("type").and_then(Json::as_str) {
         Some("integer") => drop(schema.insert("format".to_owned(), "int64".into())),

@@ -122,7 +122,8 @@ fn every_bound_and_rule_is_about_a_type_of_some_kind() {
     for root in [
         generator.clone().into_root_schema_for::<ProviderSpec>(),
         generator.clone().into_root_schema_for::<TenantSpec>(),
-        generator.into_root_schema_for::<ReconcilerSpec>(),
+        generator.clone().into_root_schema_for::<ReconcilerSpec>(),
+        generator.into_root_schema_for::<ManagerSpec>(),
     ] {
         let root = root.to_value();
         types.extend(root["$defs"].as_object().unwrap().keys().cloned());
@@ -130,5 +131,100 @@ fn every_bound_and_rule_is_about_a_type_of_some_kind() {
     }
     for name in rules::types() {
         assert!(types.contains(name), "no kind has the type {name}");
+    }
+}
+
+/// The values of the chart, and the part of them that is a Manager's spec.
+fn chart_schema() -> Json {
+    let text = include_str!("../../../../../charts/windlass/values.schema.json");
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_chart_has_the_managers_schema() {
+    let generated = manager_schema().unwrap();
+    let has = &chart_schema()["properties"]["manager"];
+    assert_eq!(*has, generated, "run charts/generate");
+}
+
+#[test]
+fn no_mapping_of_the_managers_schema_takes_unknown_fields() {
+    let mut mappings = 0;
+    walk(
+        &manager_schema().unwrap(),
+        "manager",
+        &mut |path, schema| {
+            if schema["type"] != "object" {
+                return;
+            }
+            mappings += 1;
+            let rest = &schema["additionalProperties"];
+            let expected = match schema["properties"].is_object() {
+                true => *rest == false,
+                false => rest.is_object(),
+            };
+            assert!(expected, "{path} takes unknown fields: {rest}");
+        },
+    );
+    assert!(mappings > 10, "{mappings}");
+}
+
+/// Whether the chart takes values for the Manager, and whether the Manager takes them as its spec.
+fn takes(spec: &Json) -> (bool, bool) {
+    let schema = manager_schema().unwrap().to_string();
+    let schema = crate::config::schema::Schema::parse(&schema).unwrap();
+    let identity = Identity {
+        kind: Kind::Manager,
+        name: "manager".to_owned(),
+    };
+    let by_process = read_object(&identity, Some(spec)).is_ok();
+    (schema.check(spec).is_empty(), by_process)
+}
+
+#[test]
+fn the_chart_refuses_what_the_manager_refuses() {
+    let refused = [
+        json!({"concurency": {"global": 5}}),
+        json!({"concurrency": {"globl": 5}}),
+        json!({"concurrency": {"global": 0}}),
+        json!({"concurrency": {"global": "many"}}),
+        json!({"concurrency": {"kinds": {"Deployment.apps": 0}}}),
+        json!({"admin": {"address": "localhost:8080"}}),
+        json!({"admin": {"authentication": "Password"}}),
+        json!({"admin": {"audiences": [""]}}),
+        json!({"admin": {"allowHosts": ["https://x"]}}),
+        json!({"drainTimeout": 30}),
+        json!({"drainTimeout": "soon"}),
+        json!({"transport": {"requestsInFlight": 0}}),
+        json!({"transport": {"requestsPerSecond": 1_000_001}}),
+        json!({"transport": {"maxAnswer": "64MB"}}),
+        json!({"caches": {"page": 10_001}}),
+        json!({"metrics": {"clusters": 100_001}}),
+        json!({"leaderElection": {"enabled": "yes"}}),
+        json!({"leaderElection": {"name": ""}}),
+        json!({"registries": {"plainHttp": ["http://registry:5000"]}}),
+        json!({"guests": {"hello": {}}}),
+        json!({"guests": {"hello": {"path": "a.wasm", "digest": "x"}}}),
+        json!({"accessProviders": [{"name": "x"}]}),
+        json!({"accessProviders": [{"name": "x", "execConfig": {"command": "x", "arg": []}}]}),
+    ];
+    for spec in refused {
+        assert_eq!(takes(&spec), (false, false), "{spec}");
+    }
+    let taken = [
+        json!({}),
+        json!({"concurrency": {"global": 5, "kinds": {"Deployment.apps": 2}}}),
+        json!({"admin": {"address": "[::]:8080", "metricsAuthentication": "Token", "audiences": ["a"]}}),
+        json!({"drainTimeout": "1m30s", "transport": {"maxAnswer": 67_108_864, "maxEvent": "8Mi"}}),
+        json!({"leaderElection": {"enabled": true, "leaseDuration": "30s", "renewDeadline": "20s"}}),
+        json!({"registries": {"plainHttp": ["registry.test:5000"], "certificateAuthority": "/ca.pem"}}),
+        json!({"guests": {"hello": {"path": "/guests/hello.wasm"}}}),
+        json!({"accessProviders": [{
+            "name": "x", "profileSourcedCLIArgsPolicy": "Append",
+            "execConfig": {"command": "x", "args": ["y"], "env": [{"name": "A", "value": "b"}]},
+        }]}),
+    ];
+    for spec in taken {
+        assert_eq!(takes(&spec), (true, true), "{spec}");
     }
 }

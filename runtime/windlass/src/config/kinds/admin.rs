@@ -1,11 +1,12 @@
 //! The admin endpoints of a Manager. Entry point: [`AdminSpec`].
 
 use crate::config::kinds::{ManagerSpec, Refusal, within};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// Where state, probes and metrics are served, and to whom.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct AdminSpec {
     /// Address and port of all endpoints. Default: 127.0.0.1:8080.
@@ -25,7 +26,7 @@ pub(crate) struct AdminSpec {
 }
 
 /// How callers of the API prove who they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum Authentication {
     /// By a token of the local cluster, which also says what its user may do.
     TokenReview,
@@ -34,7 +35,7 @@ pub(crate) enum Authentication {
 }
 
 /// What callers of the metrics need.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum MetricsAuthentication {
     /// Nothing.
     #[default]

@@ -2,11 +2,12 @@
 
 use crate::config::kinds::within;
 use crate::config::kinds::{Bytes, Interval, Refusal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::cluster::CacheOptions;
 
 /// How caches follow their servers, all of them alike.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct CachesSpec {
     /// Whether caches are filled by streaming lists where the server has them. Default: true.

@@ -1,12 +1,13 @@
 //! Which of several processes works. Entry point: [`LeaderElectionSpec`].
 
 use crate::config::kinds::{Interval, Refusal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::election::{ElectionOptions, Timing};
 
 /// Leader election: of several processes with the same documents one works, the others keep their caches warm. It needs a local
 /// cluster, where its Lease lives, and leave to get, create and update that.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LeaderElectionSpec {
     /// Whether the processes elect a leader. Default: false.

@@ -7,6 +7,7 @@ use crate::config::kinds::registries::RegistriesSpec;
 use crate::config::kinds::{
     AccessProviderSpec, Authentication, Bytes, Interval, Refusal, at_least_one, within,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,7 +19,7 @@ use windlass_fleet::manager::Concurrency;
 use windlass_fleet::metrics::MetricLimits;
 
 /// What the process itself is asked for. The document may be left out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ManagerSpec {
     /// The local (hub) cluster. Default: the cluster that this process runs in, else none.
@@ -48,7 +49,7 @@ pub(crate) struct ManagerSpec {
 }
 
 /// A guest of the platform.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct InstalledGuest {
     /// A .wasm file, or a source folder that was built; relative to the document's folder.
@@ -56,7 +57,7 @@ pub(crate) struct InstalledGuest {
 }
 
 /// The local cluster: `kubeconfig` or `inCluster`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LocalSpec {
     /// A kubeconfig file, relative to the document's folder. Default: none; then `inCluster` is needed.
@@ -68,7 +69,7 @@ pub(crate) struct LocalSpec {
 }
 
 /// How many reconciles run at once.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ConcurrencySpec {
     /// In the whole process. Default: 512.
@@ -80,7 +81,7 @@ pub(crate) struct ConcurrencySpec {
 }
 
 /// Bounds on calls to API servers, each cluster counting for itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TransportSpec {
     /// Time for a connection: DNS, TCP, the proxy and TLS, 100ms to 5m. Default: 10s.
@@ -108,7 +109,7 @@ pub(crate) struct TransportSpec {
 }
 
 /// Bounds on metrics.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct MetricsSpec {
     /// Clusters with series of their own, up to 100000; further ones are counted together. Default: 1000.

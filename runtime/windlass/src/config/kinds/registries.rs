@@ -2,6 +2,7 @@
 
 use crate::config::kinds::{Bytes, Interval, Refusal, within};
 use crate::registry::is_host;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 const MAX_HOSTS: usize = 100;
 
 /// How registries are reached, and what is kept of them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct RegistriesSpec {
     /// A file of authorities (PEM) for registries, beside the system's. Relative to the document's folder. Default: none.
