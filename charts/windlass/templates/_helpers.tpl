@@ -36,3 +36,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     "authentication" "TokenReview") -}}
 {{ mergeOverwrite $own .Values.manager | toYaml }}
 {{- end }}
+
+{{- /* How many processes the PodDisruptionBudget keeps. A share is rounded up, as Kubernetes does. */ -}}
+{{- define "windlass.kept" -}}
+{{- $least := toString .Values.podDisruptionBudget.minAvailable -}}
+{{- if hasSuffix "%" $least -}}
+{{- div (add (mul (trimSuffix "%" $least | atoi) (int .Values.replicas)) 99) 100 -}}
+{{- else -}}
+{{- $least -}}
+{{- end -}}
+{{- end }}

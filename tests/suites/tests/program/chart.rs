@@ -124,6 +124,33 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
 }
 
 #[tokio::test]
+async fn a_budget_that_lets_no_process_go_is_left_out() -> Result<()> {
+    if !testenv::enabled("the PodDisruptionBudget of the chart") {
+        return Ok(());
+    }
+    let path = charts().join("windlass").display().to_string();
+    for (replicas, least, expected) in [
+        (1, "1", false),
+        (1, "50%", false),
+        (1, "0", true),
+        (2, "1", true),
+        (2, "2", false),
+        (2, "50%", true),
+        (3, "67%", false),
+        (3, "66%", true),
+    ] {
+        let values = format!("replicas={replicas},podDisruptionBudget.minAvailable={least}");
+        let text = rendered(&["template", "x", &path, "--set", &values]).await?;
+        let all = documents(&text)?;
+        let budgets = all
+            .iter()
+            .filter(|one| one["kind"] == "PodDisruptionBudget");
+        assert_eq!(budgets.count() == 1, expected, "{values}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_roles_of_the_process_are_those_that_the_program_prints() -> Result<()> {
     if !testenv::enabled("the roles of the chart") {
         return Ok(());
