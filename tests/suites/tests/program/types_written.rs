@@ -4,11 +4,14 @@ use crate::running::SOON;
 use anyhow::{Context, Result, ensure};
 use kube_client::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value as Json, json};
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::process::Command;
+use tokio::sync::Mutex;
 use windlass_harness::program::Program;
 use windlass_harness::testenv::crds::{self, ClusterApi};
 use windlass_harness::testenv::{self, Environment, Server, Spec};
@@ -127,34 +130,81 @@ fn describes(folder: &Path, language: &str) -> Result<()> {
     Ok(())
 }
 
+/// A server that all tests share. It ends with the last test that uses it.
+struct Shared {
+    // Held so that the server runs.
+    _servers: Environment,
+    /// A file. Its current context leads nowhere; [`Shared::context`] is another one.
+    kubeconfig: String,
+    context: String,
+    /// What the server stored of the objects that it was given, in the order of [`STORED`].
+    stored: Vec<Json>,
+}
+
+static SHARED: Mutex<Weak<Shared>> = Mutex::const_new(Weak::new());
+
+thread_local! {
+    /// The server of this thread's test, which holds it until its end: between two languages' types are minutes of builds.
+    static HELD: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
+impl Shared {
+    async fn get() -> Result<Arc<Self>> {
+        let mut shared = SHARED.lock().await;
+        let found = match shared.upgrade() {
+            Some(found) => found,
+            None => Arc::new(Self::start().await?),
+        };
+        *shared = Arc::downgrade(&found);
+        HELD.set(Some(Arc::clone(&found)));
+        Ok(found)
+    }
+
+    async fn start() -> Result<Self> {
+        let servers = Environment::start([Spec::new("alpha")]).await?;
+        let mut config: Json = serde_saphyr::from_str(&servers.server("alpha").kubeconfig())?;
+        let context = config["current-context"].as_str().context("a context")?;
+        let context = context.to_owned();
+        config["current-context"] = "nowhere".into();
+        let kubeconfig = servers.folder().join("nowhere.kubeconfig");
+        fs::write(&kubeconfig, config.to_string())?;
+        let stored = store(servers.server("alpha")).await?;
+        let folder = servers.folder().to_owned();
+        let shared = Self {
+            _servers: servers,
+            kubeconfig: kubeconfig.display().to_string(),
+            context,
+            stored,
+        };
+        let mut args = shared.args("typescript");
+        args.extend(["--kind", "apps/v1/Deploiment"]);
+        let refused = Program::run(&folder, args, SOON).await?;
+        let refused = refused.expect_code(1)?.stderr;
+        ensure!(
+            refused.contains("no schema of") && refused.contains("Deploiment"),
+            "{refused}"
+        );
+        Ok(shared)
+    }
+
+    /// What asks for the types of [`BUILT_IN`].
+    fn args<'a>(&'a self, language: &'a str) -> Vec<&'a str> {
+        let mut args = vec!["types", "--language", language];
+        args.extend(["--kubeconfig", &self.kubeconfig]);
+        args.extend(["--context", &self.context]);
+        args.extend(BUILT_IN.iter().flat_map(|kind| ["--kind", kind]));
+        args
+    }
+}
+
 async fn write_built_in(folder: &Path, language: &str) -> Result<()> {
-    let servers = Environment::start([Spec::new("alpha")]).await?;
-    let kubeconfig = folder.join("alpha.kubeconfig");
-    servers.server("alpha").write_kubeconfig(&kubeconfig)?;
-    // The current context leads nowhere.
-    let config = fs::read_to_string(&kubeconfig)?;
-    let mut config: Json = serde_saphyr::from_str(&config)?;
-    let context = config["current-context"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    config["current-context"] = "nowhere".into();
-    fs::write(&kubeconfig, config.to_string())?;
-    let kubeconfig = kubeconfig.display().to_string();
-    let mut args = vec!["types", "--language", language, "--kubeconfig", &kubeconfig];
-    args.extend(["--context", &context]);
-    args.extend(BUILT_IN.iter().flat_map(|kind| ["--kind", kind]));
-    let said = Program::run(folder, args.clone(), SOON).await?;
+    let shared = Shared::get().await?;
+    let said = Program::run(folder, shared.args(language), SOON).await?;
     let said = said.expect_code(0)?.stdout;
     ensure!(said.contains("Deployment: "), "{said}");
-    store(servers.server("alpha"), folder).await?;
-    args.extend(["--kind", "apps/v1/Deploiment"]);
-    let refused = Program::run(folder, args, SOON).await?;
-    let refused = refused.expect_code(1)?.stderr;
-    ensure!(
-        refused.contains("no schema of") && refused.contains("Deploiment"),
-        "{refused}"
-    );
+    for (file, object) in STORED.into_iter().zip(&shared.stored) {
+        write_object(folder, file, object)?;
+    }
     Ok(())
 }
 
@@ -189,13 +239,14 @@ fn changed(file: &str, object: &Json) -> Json {
     object
 }
 
-/// Gives objects to a server, and writes to files what it stored: with its defaults, and with who set which field.
-async fn store(server: &Server, folder: &Path) -> Result<()> {
+/// Gives objects to a server, and returns what it stored: with its defaults, and with who set which field.
+async fn store(server: &Server) -> Result<Vec<Json>> {
     let client = server.client().await?;
     for definition in definitions()? {
         crds::install(&client, &definition).await?;
     }
-    for (file, sent) in STORED.into_iter().zip(sent()?) {
+    let mut all = Vec::new();
+    for sent in sent()? {
         let of = |field: &str| sent[field].as_str().unwrap_or_default();
         let (group, version) = of("apiVersion")
             .split_once('/')
@@ -215,9 +266,9 @@ async fn store(server: &Server, folder: &Path) -> Result<()> {
         if stored["spec"].is_object() {
             stored["spec"]["later"] = true.into();
         }
-        write_object(folder, file, &stored)?;
+        all.push(stored);
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Writes an object, and what it is after the test's change.
