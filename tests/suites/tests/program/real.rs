@@ -2,6 +2,7 @@
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
+use crate::running::ask;
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::fs;
@@ -13,13 +14,9 @@ use windlass_harness::testenv::{self, Environment, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// The name of the one cluster of a kubeconfig file in the provider's folder, as the running manager tells it.
+/// The names of the clusters and their states, as the running manager tells them.
 async fn clusters(project: &Project, address: &str) -> Result<Vec<(String, String)>> {
-    let args = ["get", "clusters", "--admin", address, "-o", "json"];
-    let finished = Program::run(project.path(), args, SOON)
-        .await?
-        .expect_code(0)?;
-    let told: Json = serde_json::from_str(&finished.stdout)?;
+    let told = ask(project, address, &["get", "clusters"]).await?;
     let text = |cluster: &Json, field: &str| cluster[field].as_str().unwrap_or_default().to_owned();
     let items = told["items"].as_array().context("items")?;
     Ok(items

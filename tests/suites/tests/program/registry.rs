@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_harness::program::{Finished, Program, binary};
+use windlass_harness::program::{Finished, Program, binary, runtime_folder};
 use windlass_harness::testenv::real_registry::RealRegistry;
 
 /// A registry, and a project beside it.
@@ -94,6 +94,7 @@ impl Hosted {
             .arg(self.project.path().join("cache"))
             .current_dir(self.project.path())
             .env("NO_COLOR", "1")
+            .env("XDG_RUNTIME_DIR", runtime_folder())
             .env("DOCKER_CONFIG", self.registry.docker_config());
         for proxy in ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
             command.env_remove(proxy).env_remove(proxy.to_lowercase());

@@ -116,9 +116,11 @@ impl Scene {
             Ok(Seen::of(told, |told| *told == expected))
         })
         .await?;
-        let status = self.status().await?;
-        assert_eq!(status["problem"] == "", in_effect, "{status}");
-        assert_eq!(status["reload"]["inEffect"], in_effect, "{status}");
+        let status = self
+            .status_is("the answer to say the same", |status| {
+                (status["problem"] == "") == in_effect && status["reload"]["inEffect"] == in_effect
+            })
+            .await?;
         let wide = ["get", "reconcilers", "-o", "wide"];
         let row = &table(&self.project, &self.address, &wide).await?[0];
         assert_eq!(row["STATE"], if in_effect { "Serves" } else { "Stale" });

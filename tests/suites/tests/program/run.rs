@@ -1,7 +1,7 @@
 //! `windlass run` against in-memory clusters, and the commands that ask it.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, client_of, fleet, fleet_with, key, start};
+use crate::running::{Http, SOON, ask, client_of, fleet, fleet_with, key, printed, start};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
 use std::fs;
@@ -65,7 +65,7 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
     })
     .await?;
 
-    let clusters = ask(&project, &address, &["get", "clusters"]).await?;
+    let clusters = printed(&project, &address, &["get", "clusters"]).await?;
     assert_eq!(clusters["items"].as_array().unwrap().len(), 2);
     assert!(
         clusters["items"]
@@ -75,7 +75,7 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
             .all(|cluster| cluster["state"] == "Ready"),
         "{clusters}"
     );
-    let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
+    let reconcilers = printed(&project, &address, &["get", "reconcilers"]).await?;
     assert_eq!(reconcilers["items"][0]["tenant"], "team-a");
     assert!(
         reconcilers["items"][0]["succeeded"].as_u64() >= Some(1),
@@ -86,7 +86,7 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
         Some(64),
         "{reconcilers}"
     );
-    let tenants = ask(&project, &address, &["get", "tenants"]).await?;
+    let tenants = printed(&project, &address, &["get", "tenants"]).await?;
     assert!(
         tenants["items"]
             .as_array()
@@ -94,6 +94,8 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
             .iter()
             .any(|tenant| tenant["name"] == "team-a" && tenant["reconcilers"] == 1)
     );
+    let providers = printed(&project, &address, &["get", "providers"]).await?;
+    assert_eq!(providers["items"][0]["name"], "fleet", "{providers}");
     let text = Program::run(
         project.path(),
         ["get", "clusters", "--admin", &address],
@@ -204,6 +206,9 @@ async fn a_failing_key_is_explained_and_can_be_requeued() -> Result<()> {
         "{key}"
     );
     let name = key["key"].as_str().context("a key")?;
+    let of_hello = ["get", "keys", "--reconciler", "hello", "--cluster", "alpha"];
+    let keys = printed(&project, &address, &of_hello).await?;
+    assert_eq!(keys["items"][0]["key"], name, "{keys}");
     let reply = ask(&project, &address, &["requeue", name]).await?;
     assert_eq!(reply["requeued"], 1);
     let unknown = Program::run(
@@ -445,6 +450,9 @@ async fn a_key_that_the_queue_does_not_hold_is_explained_too() -> Result<()> {
     let (_, why_not, _) = why("cluster://nope/default/a").await?;
     assert!(why_not.contains("\"nope\" is not engaged"), "{why_not}");
 
+    let of_nope = ["get", "keys", &key("alpha", "nope")?];
+    let answer = ask(&project, &address, &of_nope).await?;
+    assert_eq!(printed(&project, &address, &of_nope).await?, answer);
     let args = ["get", "keys", "alpha/default/a", "--admin", &address];
     let wrong = Program::run(project.path(), args, SOON)
         .await?
@@ -483,7 +491,7 @@ async fn keys_come_in_pages() -> Result<()> {
                 .into_iter()
                 .flat_map(|next| ["--continue", next]),
         );
-        let page = ask(&project, &address, &args).await?;
+        let page = printed(&project, &address, &args).await?;
         let items = page["items"].as_array().context("items")?;
         assert!(items.len() <= 2, "{page}");
         seen.extend(

@@ -2,11 +2,12 @@
 
 use crate::objects::ConfigMaps;
 use crate::project::Project;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 use windlass_apiserver::{Cluster, Faults, Server};
 use windlass_fleet::{ClusterName, ObjectKey, Request};
 pub(crate) use windlass_harness::http::Http;
@@ -87,7 +88,41 @@ pub(crate) fn key(context: &str, object: &str) -> Result<String> {
     Ok(request.to_string())
 }
 
+/// What a command answers. What `get` prints is asked of the API itself: a process for each look is most of a test's time.
 pub(crate) async fn ask(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
+    let ["get", what, flags @ ..] = args else {
+        return printed(project, address, args).await;
+    };
+    let path = match flags {
+        [key] => format!("/api/v1/explain{}", query(&["--key", key])),
+        flags => format!("/api/v1/{what}{}", query(flags)),
+    };
+    let address = address.to_owned();
+    let http = Http { address };
+    let (status, body) = timeout(SOON, http.get(&path)).await??;
+    ensure!(status == 200, "{path}: {status} {body}");
+    Ok(serde_json::from_str(&body)?)
+}
+
+/// Flags of a command and their values, as it asks for them.
+fn query(flags: &[&str]) -> String {
+    let mut query = String::new();
+    for flag in flags.chunks(2) {
+        let [name, value] = flag else { continue };
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query += &format!("{}=", name.trim_start_matches('-'));
+        for byte in value.bytes() {
+            match byte.is_ascii_alphanumeric() {
+                true => query.push(char::from(byte)),
+                false => query += &format!("%{byte:02X}"),
+            }
+        }
+    }
+    query
+}
+
+/// What a command prints in JSON.
+pub(crate) async fn printed(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
     let args = args
         .iter()
         .copied()
