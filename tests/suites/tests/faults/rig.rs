@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use windlass_apiserver::{Hook, Server};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::manager::{Builder, Concurrency, ManagerOptions};
@@ -64,7 +65,7 @@ impl Setup {
                 ..Default::default()
             },
             build: Box::new(|builder| builder),
-            stays: Duration::from_secs(1),
+            stays: Duration::from_millis(300),
         }
     }
 }
