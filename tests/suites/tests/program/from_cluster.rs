@@ -287,7 +287,7 @@ async fn the_process_that_leads_writes_the_status_and_the_next_leader_goes_on() 
     second.line_with("reconciler changed", SOON).await?;
     // However often an object changes, its status is written once a second, by one of them.
     let (before, began) = (status_writes(&hub).await?, Instant::now());
-    for change in 0..40 {
+    for change in 0..20 {
         let greeting = format!("hello {change}");
         hub.change(&x, json!({"config": {"greeting": greeting}}))
             .await?;
@@ -309,7 +309,7 @@ async fn the_process_that_leads_writes_the_status_and_the_next_leader_goes_on() 
     eventually(SOON, "the status of the next version", || async {
         let status = hub.status(&x).await?;
         Ok(Seen::of(status, |status| {
-            status["observedGeneration"] == 42
+            status["observedGeneration"] == 22
         }))
     })
     .await?;

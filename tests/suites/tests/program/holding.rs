@@ -17,6 +17,8 @@ const PROMPT: Duration = Duration::from_secs(8);
 
 /// The functions of a component that takes a compiler tens of seconds.
 const MANY: usize = 1500;
+/// The functions of one that takes it long enough to be seen at it.
+const SOME: usize = 600;
 
 /// A component that takes a compiler long, and is no guest after that: each of its functions has two thousand steps, of which each
 /// needs the one before.
@@ -132,7 +134,7 @@ impl Scene {
 #[tokio::test]
 async fn dev_compiles_on_several_processors() -> Result<()> {
     let project = Project::new()?;
-    project.write("slow.wasm", slow(MANY))?;
+    project.write("slow.wasm", slow(SOME))?;
     project.write_config(&[reconciler("slow", "slow.wasm".as_ref())])?;
     let mut program = Program::start(
         project.path(),
@@ -294,7 +296,7 @@ async fn a_guest_that_gets_no_memory_delays_its_own_change_alone() -> Result<()>
 #[tokio::test]
 async fn a_start_does_not_wait_for_a_slow_component_to_begin_with_the_others() -> Result<()> {
     let project = Project::new()?;
-    project.write("slow.wasm", slow(MANY))?;
+    project.write("slow.wasm", slow(SOME))?;
     let slowly = reconciler("slow", "slow.wasm".as_ref());
     let documents = [slowly, TEAM_B.to_owned(), neighbour("hello")];
     let scene = Scene::start(project, &documents).await?;

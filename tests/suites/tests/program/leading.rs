@@ -366,7 +366,7 @@ async fn each_process_tells_of_its_own_refusals_whether_it_leads_or_not() -> Res
 
 /// The longest time between two of the next renewals of the lease, while probes are answered, and how long the longest of these took.
 async fn renewals(stage: &Stage, http: &Http) -> Result<(Duration, Duration)> {
-    const RENEWALS: usize = 12;
+    const RENEWALS: usize = 6;
     let times = || {
         let entries = stage.witness.entries();
         let leases = entries.iter().filter(|entry| entry.deed == Deed::Lease);

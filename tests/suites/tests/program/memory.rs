@@ -81,8 +81,8 @@ async fn what_is_too_much_for_the_host_is_refused_before_it_is_copied() -> Resul
     Ok(())
 }
 
-/// Lists of a batch, objects in each, and bytes of an object: more than a gigabyte in all.
-const LISTS: usize = 150;
+/// Lists of a batch, objects in each, and bytes of an object: 300 megabytes in all.
+const LISTS: usize = 30;
 const OBJECTS: usize = 20;
 const OBJECT: usize = 500_000;
 
@@ -120,7 +120,7 @@ async fn a_batch_of_everything_costs_the_host_what_one_call_may_and_is_given_bac
     })
     .await?;
     // Half of the bound of 256 MiB for answers, and four instances with 16 MiB of answers each and what they make of them. All lists
-    // together are six gigabytes.
+    // together are 1.2 gigabytes.
     let more = most_memory(&program)? - before;
     assert!(more < 450_000_000, "{more} bytes more at most");
     eventually(SOON, "the memory to be given back", || async {
