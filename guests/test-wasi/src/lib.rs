@@ -109,7 +109,7 @@ enum Way {
     Look,
     /// Waits for an hour.
     Sleep,
-    /// Waits for five seconds, and logs a line.
+    /// Waits for three seconds, and logs a line.
     Nap,
     /// Asks for 100 MB of random bytes at once.
     Gamble,
@@ -139,7 +139,7 @@ impl Reconciler for Wasi {
                 Ok(Action::Done)
             }
             Way::Nap => {
-                monotonic_clock::subscribe_duration(5_000_000_000).block();
+                monotonic_clock::subscribe_duration(3_000_000_000).block();
                 info!("rested");
                 Ok(Action::Done)
             }

@@ -303,8 +303,7 @@ async fn rules_that_the_tests_need_are_found_and_written() -> Result<()> {
         "tests/greets/expect/a.yaml",
         greeting("hello, world, from eu"),
     )?;
-    let short = ["--timeout", "5s"];
-    test(&project, &short).await?.expect_code(1)?;
+    test(&project, &["--timeout", "2s"]).await?.expect_code(1)?;
 
     let rules = ["rules"];
     let found = Program::run(project.path(), rules, SOON).await?;
@@ -331,7 +330,7 @@ async fn rules_that_the_tests_need_are_found_and_written() -> Result<()> {
     let expected = in_lines.replace("  - {", &format!("  - {lacking}\n  - {{"));
     assert!(now.contains(&expected), "{now}");
 
-    test(&project, &short).await?.expect_code(0)?;
+    test(&project, &[]).await?.expect_code(0)?;
     let complete = Program::run(project.path(), rules, SOON).await?;
     let stdout = &complete.expect_code(0)?.stdout;
     assert!(stdout.contains("no test needs more rules"), "{stdout}");
@@ -355,7 +354,7 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
         project.write(&format!("tests/{name}/seed/eu/a.yaml"), run)?;
         project.write(&format!("tests/{name}/expect/a.yaml"), run)?;
     }
-    let denied = test(&project, &["--timeout", "10s"]).await?;
+    let denied = test(&project, &["--timeout", "2s"]).await?;
     let denied = denied.expect_code(1)?;
     let stdout = &denied.stdout;
     let rules = ["secrets", "services"].map(|resource| {

@@ -207,7 +207,7 @@ async fn a_key_that_keeps_failing_is_listed_with_its_error() -> Result<()> {
         .replace("[get, list, watch, create, patch]", "[get, list, watch]");
     project.write_config(&[poor])?;
     project.write("seed/only/a.yaml", SEED)?;
-    let finished = until_idle(&project, &["--idle-timeout", "3s"])
+    let finished = until_idle(&project, &["--idle-timeout", "1s"])
         .await?
         .expect_code(1)?;
     let told = format!("{}{}", finished.stdout, finished.stderr);

@@ -186,8 +186,8 @@ fn tenant_with(name: &str, of: &str, timeout: &str) -> String {
 async fn calls_for_which_the_host_has_no_room_are_its_own_fault() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[
-        tenant_with("first", "test-loop", "10s"),
-        tenant_with("second", "test-loop", "10s"),
+        tenant_with("first", "test-loop", "3s"),
+        tenant_with("second", "test-loop", "3s"),
         tenant_with("patient", "hello", "1m"),
         tenant_with("hurried", "hello", "200ms"),
     ])?;

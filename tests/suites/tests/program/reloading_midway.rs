@@ -13,7 +13,7 @@ use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::{Output, Program};
 
 const KEYS: usize = 8;
-/// What the guest logs at the end of a run, which takes five seconds; and what the other revision of it does.
+/// What the guest logs at the end of a run, which takes three seconds; and what the other revision of it does.
 const OLD: &str = "rested";
 const NEW: &str = "RESTED";
 

@@ -390,7 +390,7 @@ async fn a_kind_that_no_cluster_lists_is_no_success() -> Result<()> {
     let faults = Arc::new(Faults::default());
     let _server = fleet_with(&project, &["alpha", "beta"], Some(faults.clone())).await?;
     let impatient =
-        "run -f windlass.yaml --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 3s --output json";
+        "run -f windlass.yaml --admin 127.0.0.1:0 --exit-when-idle --idle-timeout 1s --output json";
     for code in [403, 500] {
         faults.clear();
         let failed = RequestFault::Status {
