@@ -147,11 +147,18 @@ pub fn build_language(language: &str) -> Result<()> {
     run(&mut Command::new(workspace.join(language).join("build"))).map(drop)
 }
 
-/// The folder where tests keep compiled guests for the next run: a guest that contains its language's runtime takes a minute to
-/// compile in a build without optimisation.
+/// The folder where the program keeps compiled guests, which `guests/<language>/build` has filled: a guest that contains its language's
+/// runtime takes a minute to compile in a build without optimisation. The engines of tests have the settings of the program's, so that
+/// they share the code.
 #[must_use]
 pub fn compiled() -> PathBuf {
-    crate::repository().join("target/compiled-guests")
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let folder = |variable| named(variable).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    match caches {
+        Some(caches) => caches.join("windlass"),
+        None => crate::repository().join("target/compiled-guests"),
+    }
 }
 
 fn has_npm() -> bool {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use windlass_harness::guests;
 use windlass_sandbox::{CacheOptions, Options, Revision, Sandbox};
 
-/// The engine of all tests of this process. What it compiles is kept for the next one: a language that brings its runtime along
-/// takes a minute in a build without optimisation.
+/// The engine of all tests of this process. It need not compile what `guests/<language>/build` has compiled: a language that brings its
+/// runtime along takes a minute in a build without optimisation.
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {

@@ -20,23 +20,39 @@ use windlass_fleet::{
 };
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{self, guest};
 use windlass_sandbox::{
-    Guest, GuestOptions, Isolation, Limits, LoadError, Options, Revision, Sandbox, Source, Tenant,
-    TenantLimits,
+    CacheOptions, Guest, GuestOptions, Isolation, Limits, LoadError, Options, Revision, Sandbox,
+    Source, Tenant, TenantLimits,
 };
 
 /// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
 pub(crate) const PROCESSORS: usize = 2;
 
-/// The engine of all tests of this process.
+/// The engine of all tests of this process. What it compiles is kept for the next one.
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
-    let options = Options {
-        processors: Some(PROCESSORS),
-        ..Options::default()
-    };
-    SANDBOX.get_or_init(|| Sandbox::new(options).expect("an engine"))
+    SANDBOX.get_or_init(|| {
+        let options = Options {
+            processors: Some(PROCESSORS),
+            cache: Some(CacheOptions::new(guests::compiled())),
+            ..Options::default()
+        };
+        Sandbox::new(options).expect("an engine")
+    })
+}
+
+/// An engine that keeps nothing, for tests of what is compiled, and for components of which no run has the same twice.
+pub(crate) fn without_cache() -> &'static Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    SANDBOX.get_or_init(|| {
+        let options = Options {
+            instances: 16,
+            processors: Some(PROCESSORS),
+            ..Options::default()
+        };
+        Sandbox::new(options).expect("an engine")
+    })
 }
 
 /// What is not as usual on a [`Stage`].

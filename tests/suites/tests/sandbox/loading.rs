@@ -1,6 +1,6 @@
 //! What cannot be a guest is refused with a sentence that says what to do; what can says what it needs.
 
-use crate::fixture::{Stage, revision, sandbox};
+use crate::fixture::{Stage, revision, sandbox, without_cache};
 use crate::mutate::{component, section};
 use anyhow::Result;
 use serde_json::json;
@@ -8,7 +8,7 @@ use windlass_harness::guests::{guest, names, renamed};
 use windlass_sandbox::{LoadError, Source};
 
 async fn load(bytes: Vec<u8>) -> Result<(), LoadError> {
-    sandbox()
+    without_cache()
         .load(Source::Bytes {
             name: "guest.wasm".into(),
             bytes,

@@ -1,7 +1,7 @@
 //! Components that were good until something happened to them on their way.
 
 use super::Length;
-use crate::fixture::sandbox;
+use crate::fixture::without_cache;
 use anyhow::{Context as _, Result, ensure};
 use fastrand::Rng;
 use std::time::Duration;
@@ -45,14 +45,15 @@ async fn a_component_that_was_mangled_is_refused_in_words_or_works() -> Result<(
 /// Whether it loads. One that does says what it wants, or not, and is no harm either way.
 async fn load(bytes: Vec<u8>) -> Result<bool> {
     let name = "mangled.wasm".to_owned();
-    let revision = match sandbox().load(Source::Bytes { name, bytes }).await {
+    let sandbox = without_cache();
+    let revision = match sandbox.load(Source::Bytes { name, bytes }).await {
         Ok(revision) => revision,
         Err(refused) => {
             in_words(&refused)?;
             return Ok(false);
         }
     };
-    if let Err(refused) = revision.inspect(sandbox(), "{}", &[]).await {
+    if let Err(refused) = revision.inspect(sandbox, "{}", &[]).await {
         in_words(&refused)?;
     }
     Ok(true)
