@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::{Program, binary, runtime_folder};
+use windlass_harness::program::{Program, binary};
 
 /// A reconciler whose writes are denied, so that its keys fail.
 fn denied() -> String {
@@ -45,8 +45,7 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
         let shown = async |of: &[&str]| {
             let args = ["-c", TERMINAL, &program, "get", "--admin", &address];
             let args = [&args[..], of].concat();
-            let mut command = command(project.path(), "python3", args);
-            command.env("XDG_RUNTIME_DIR", runtime_folder());
+            let command = command(project.path(), "python3", args);
             let shown = Program::spawn(command)?.wait(SOON).await?;
             anyhow::Ok(shown.expect_code(0)?.stdout)
         };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::process::Command;
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_harness::program::{Finished, Program, binary};
+use windlass_harness::program::{Finished, Program, binary, runtime_folder};
 use windlass_harness::testenv;
 
 /// Toolchains come from registries the first time.
@@ -358,6 +358,7 @@ pub(crate) fn command<A: AsRef<OsStr>>(
         .args(args)
         .current_dir(folder)
         .env("NO_COLOR", "1")
+        .env("XDG_RUNTIME_DIR", runtime_folder())
         .env_remove("KUBECONFIG")
         .env_remove("WINDLASS_LOG")
         .env("CARGO_TARGET_DIR", kept("rust"))
