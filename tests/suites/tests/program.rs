@@ -16,8 +16,6 @@ mod callers_in_a_cluster;
 mod cases;
 #[path = "program/check.rs"]
 mod check;
-#[path = "program/compiling.rs"]
-mod compiling;
 #[path = "program/crash.rs"]
 mod crash;
 #[path = "program/crds.rs"]
@@ -64,8 +62,8 @@ mod notices;
 mod objects;
 #[path = "program/live.rs"]
 mod live;
-#[path = "program/path.rs"]
-mod path;
+#[path = "program/journey.rs"]
+mod journey;
 #[path = "program/preflight.rs"]
 mod preflight;
 #[path = "program/preflight_kcp.rs"]
@@ -116,16 +114,12 @@ mod running;
 mod chart;
 #[path = "program/pod.rs"]
 mod pod;
-#[path = "program/saves.rs"]
-mod saves;
 #[path = "program/scraped.rs"]
 mod scraped;
 #[path = "program/several.rs"]
 mod several;
 #[path = "program/shells.rs"]
 mod shells;
-#[path = "program/throwing.rs"]
-mod throwing;
 #[path = "program/traces.rs"]
 mod traces;
 #[path = "program/tutorial.rs"]

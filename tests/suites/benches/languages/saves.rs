@@ -33,7 +33,7 @@ fn of(lang: &str) -> Result<(&'static str, f64)> {
 }
 
 /// A kind to write types of.
-const SHELVES: &str = include_str!("../../tests/program/path/shelves.yaml");
+const SHELVES: &str = include_str!("../../tests/program/journey/shelves.yaml");
 
 /// A row: what each step takes, and what of the saves was the build.
 pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {

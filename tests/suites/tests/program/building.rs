@@ -1,6 +1,5 @@
 //! `windlass build` over folders of every kind.
 
-use crate::languages::{C, GO, JAVASCRIPT, PYTHON, RUST, TYPESCRIPT, has_tools, windlass};
 use crate::project::{Project, reconciler};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
@@ -222,35 +221,5 @@ async fn a_build_that_writes_into_its_source_comes_to_an_end() -> Result<()> {
     program.line_with("the guest does not build", SOON).await?;
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_same_source_in_another_folder_is_the_same_component() -> Result<()> {
-    for language in [&RUST, &GO, &C, &JAVASCRIPT, &TYPESCRIPT, &PYTHON] {
-        let lang = language.lang;
-        if !has_tools(language.tools, &format!("the digest of a guest in {lang}")) {
-            continue;
-        }
-        let (stamp, mut digests) = (language.stamp(), Vec::new());
-        for place in ["one", "another/deeper place"] {
-            let outside = Project::new()?;
-            outside.write(&format!("{place}/.keep"), "")?;
-            let around = outside.path().join(place);
-            windlass(&around, ["new", "demo", "--lang", lang])
-                .await?
-                .expect_code(0)?;
-            let folder = around.join("demo");
-            let source = folder.join(language.source);
-            fs::write(&source, fs::read_to_string(&source)? + &stamp)?;
-            let built = windlass(&folder, ["build", "--output", "json"]).await?;
-            let built = built.expect_code(0)?;
-            let is_made = built.stderr.contains(language.says);
-            assert!(is_made || !digests.is_empty(), "{}", built.stderr);
-            let told: Json = serde_json::from_str(&built.stdout)?;
-            digests.push(told["digest"].clone());
-        }
-        assert_eq!(digests[0], digests[1], "{lang}");
-    }
     Ok(())
 }

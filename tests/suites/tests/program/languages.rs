@@ -1,21 +1,17 @@
-//! From an empty folder to a running reconciler, in each language: `windlass new`, its unit tests, `build`, `check`, `test`, `dev`, and
-//! an edit while that runs.
+//! The languages of `windlass new`, and how their tools and the program are run in a project. Entry points: [`windlass`] and [`command`].
 
-use crate::objects::ConfigMaps;
 use crate::project::Project;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::process::Command;
-use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::{Finished, Program, binary, runtime_folder};
 use windlass_harness::testenv;
 
 /// Toolchains come from registries the first time.
 pub(crate) const BUILD: Duration = Duration::from_secs(900);
-const SOON: Duration = Duration::from_secs(60);
 
 /// What makes Python's virtual environments, as Debian calls it: a part of Python that is not everywhere.
 pub(crate) const VENV: &str = "python3-venv";
@@ -27,7 +23,7 @@ pub(crate) struct Language {
     /// What its projects need on the machine; all else is brought by their builds.
     pub(crate) tools: &'static [&'static str],
     /// What runs a project's unit tests, in a shell.
-    unit_tests: &'static str,
+    pub(crate) unit_tests: &'static str,
     /// What a build says that it runs.
     pub(crate) says: &'static str,
     /// The reconciler.
@@ -98,138 +94,6 @@ pub(crate) const GO: Language = Language {
 };
 
 #[tokio::test]
-async fn a_guest_in_rust_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&RUST).await
-}
-
-#[tokio::test]
-async fn a_guest_in_typescript_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&TYPESCRIPT).await
-}
-
-#[tokio::test]
-async fn a_guest_in_javascript_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&JAVASCRIPT).await
-}
-
-#[tokio::test]
-async fn a_guest_in_python_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&PYTHON).await
-}
-
-#[tokio::test]
-async fn a_guest_in_c_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&C).await
-}
-
-#[tokio::test]
-async fn a_guest_in_go_runs_from_an_empty_folder() -> Result<()> {
-    from_an_empty_folder(&GO).await
-}
-
-async fn from_an_empty_folder(language: &Language) -> Result<()> {
-    let what = format!("a guest in {} from an empty folder", language.lang);
-    if !has_tools(language.tools, &what) {
-        return Ok(());
-    }
-    let outside = Project::new()?;
-    // A project stands by itself wherever it is made.
-    outside.write("Cargo.toml", "[workspace]\nmembers = []\n")?;
-    let made = windlass(outside.path(), ["new", "demo", "--lang", language.lang]).await?;
-    let made = made.expect_code(0)?.stdout;
-    assert!(
-        made.contains("cd demo") && made.contains("windlass dev"),
-        "{made}"
-    );
-    let folder = outside.path().join("demo");
-
-    run(&folder, "sh", ["-c", language.unit_tests])
-        .await?
-        .expect_code(0)?;
-    let source = folder.join(language.source);
-    std::fs::write(
-        &source,
-        std::fs::read_to_string(&source)? + &language.stamp(),
-    )?;
-    let built = windlass(&folder, ["build"]).await?.expect_code(0)?;
-    assert!(built.stderr.contains(language.says), "{}", built.stderr);
-    assert!(
-        built.stdout.contains(".windlass/guest.wasm"),
-        "{}",
-        built.stdout
-    );
-    let checked = windlass(&folder, ["check", "."])
-        .await?
-        .expect_code(0)?
-        .stdout;
-    for expected in [
-        "greets the people that ConfigMaps name",
-        "hello.windlass.dev/greet",
-        "resources: [configmaps]",
-    ] {
-        assert!(
-            checked.contains(expected),
-            "{expected:?} is not in\n{checked}"
-        );
-    }
-    let tested = windlass(&folder, ["test"]).await?.expect_code(0)?.stdout;
-    assert!(
-        tested.contains("greets") && tested.contains("passed"),
-        "{tested}"
-    );
-    let idle = [
-        "dev",
-        "--admin",
-        "127.0.0.1:0",
-        "--exit-when-idle",
-        "--output",
-        "json",
-    ];
-    let ran = windlass(&folder, idle).await?.expect_code(0)?.stdout;
-    let report: serde_json::Value = serde_json::from_str(&ran)?;
-    let clusters = report["clusters"].as_array().context("clusters")?;
-    assert!(
-        clusters.len() == 3
-            && clusters
-                .iter()
-                .all(|cluster| cluster["changes"].as_u64() >= Some(1)),
-        "{report}"
-    );
-    an_edit_takes_over(&folder, language).await?;
-    // Nothing but what version control should have lies about.
-    let ignored = std::fs::read_to_string(folder.join(".gitignore"))?;
-    assert!(ignored.contains(".windlass"), "{ignored}");
-    let credentials = std::fs::read_to_string(folder.join("clusters/.gitignore"))?;
-    assert!(
-        credentials.lines().any(|line| line == "*"),
-        "what is put into clusters/ is committed: {credentials}"
-    );
-    Ok(())
-}
-
-/// That what is saved while `windlass dev` runs is built and takes over, for what was done before too.
-async fn an_edit_takes_over(folder: &Path, language: &Language) -> Result<()> {
-    let args = ["dev", "--admin", "127.0.0.1:0"];
-    let mut program = Program::spawn(command(folder, binary()?, args))?;
-    program.line_with("admin endpoints", BUILD).await?;
-    let kubeconfig = folder.join(".windlass/kubeconfig");
-    let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
-    alpha.expect_greeted("crew").await?;
-    let source = folder.join(language.source);
-    let text = std::fs::read_to_string(&source)?;
-    std::fs::write(&source, text.replace("hello, ", "good day, "))?;
-    eventually(BUILD, "the edited guest to take over", || async {
-        Ok(Seen::of(alpha.greeting("crew").await?, |seen| {
-            seen.as_deref() == Some("good day, world, from alpha")
-        }))
-    })
-    .await?;
-    program.signal("TERM")?;
-    program.wait(SOON).await?.expect_code(0)?;
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_tool_that_the_package_index_does_not_give_is_told() -> Result<()> {
     if !has_tools(PYTHON.tools, "a package index that nobody reaches") {
         return Ok(());
@@ -247,56 +111,6 @@ async fn a_tool_that_the_package_index_does_not_give_is_told() -> Result<()> {
     assert!(
         said.contains("is needed to build") && said.contains("was not downloaded: see the error"),
         "{said}"
-    );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_guest_in_python_has_packages_of_its_environment_and_none_of_the_machine() -> Result<()> {
-    if !has_tools(PYTHON.tools, "packages of a guest in Python") {
-        return Ok(());
-    }
-    let outside = Project::new()?;
-    windlass(outside.path(), ["new", "demo", "--lang", "python"])
-        .await?
-        .expect_code(0)?;
-    let folder = outside.path().join("demo");
-    // A Python that has a package stands for the machine's. The checker of types does not see this import.
-    let given = "python3 -m venv --without-pip ../machine &&
-        echo \"__import__('given')\" >> guest.py &&
-        ln -s \"$(echo $PWD/../machine/lib/python3*/site-packages)/given.py\" ../given.py";
-    run(&folder, "sh", ["-c", given]).await?.expect_code(0)?;
-    let package = outside.path().join("given.py");
-    std::fs::write(&package, PYTHON.stamp())?;
-    let program = binary()?;
-    let build = async |before: &str| {
-        let line = format!("{before} {} build", program.display());
-        run(&folder, "sh", ["-c", &line]).await
-    };
-    let machine = "unset VIRTUAL_ENV; PATH=$PWD/../machine/bin:$PATH";
-    let active = "VIRTUAL_ENV=$PWD/../machine";
-    let refused = build(machine).await?;
-    assert!(
-        refused.stderr.contains("No module named 'given'"),
-        "{}",
-        refused.stderr
-    );
-    // The checker of types finds it in the environment.
-    let seen = "echo 'import given' >> guest.py";
-    run(&folder, "sh", ["-c", seen]).await?.expect_code(0)?;
-    let is_made = async || {
-        let built = build(active).await?.expect_code(0)?;
-        anyhow::Ok(built.stderr.contains(PYTHON.says))
-    };
-    assert!(is_made().await? && !is_made().await?);
-    std::fs::write(&package, PYTHON.stamp())?;
-    assert!(is_made().await?, "the environment has changed");
-    let refused = build(machine).await?;
-    let refused = refused.expect_code(1)?.stderr;
-    let by_either = ["No module named 'given'", "Cannot find module `given`"];
-    assert!(
-        by_either.iter().any(|said| refused.contains(said)),
-        "{refused}"
     );
     Ok(())
 }
@@ -337,7 +151,7 @@ pub(crate) async fn windlass<A: AsRef<OsStr>>(
 }
 
 /// Runs a tool to its end.
-async fn run<A: AsRef<OsStr>>(
+pub(crate) async fn run<A: AsRef<OsStr>>(
     folder: &Path,
     tool: impl AsRef<OsStr>,
     args: impl IntoIterator<Item = A>,

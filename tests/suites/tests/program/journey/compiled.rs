@@ -1,10 +1,9 @@
 //! A save compiles the functions that it changed, and not the whole guest. That those of the build before are used is in `sandbox/compiling.rs`.
 
-use crate::languages::{self, Language, command, has_tools, windlass};
-use crate::project::Project;
+use super::Journey;
+use crate::languages::command;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use windlass_harness::program::binary;
@@ -55,54 +54,20 @@ async fn compile(component: &[u8], before: &[u8]) -> Result<Functions> {
     Ok(Functions { hashes, bytes })
 }
 
-/// The component of a project that `new` made, before and after an edit of a text, which moves other texts.
-async fn before_and_after(language: &Language) -> Result<[Vec<u8>; 2]> {
-    let outside = Project::new()?;
-    let new = ["new", "compiled", "--lang", language.lang];
-    windlass(outside.path(), new).await?.expect_code(0)?;
-    let folder = outside.path().join("compiled");
-    let build = async || {
-        windlass(&folder, ["build"]).await?.expect_code(0)?;
-        anyhow::Ok(fs::read(folder.join(".windlass/guest.wasm"))?)
-    };
-    let before = build().await?;
-    let source = folder.join(language.source);
-    let text = fs::read_to_string(&source)?;
-    fs::write(source, text.replace("hello, ", "a very good day to you, "))?;
-    Ok([before, build().await?])
-}
-
-async fn a_save_compiles_what_it_changed(language: &Language) -> Result<()> {
-    let lang = language.lang;
-    if !has_tools(language.tools, &format!("what a save in {lang} compiles")) {
-        return Ok(());
+impl Journey {
+    /// An edit of a text, which moves other texts, leaves most functions as they are.
+    pub(super) async fn compiles_what_changed(&self) -> Result<()> {
+        let before = self.build().await?;
+        self.save_greeter(&[("hello, ", "a very good day to you, ")])?;
+        let after = self.build().await?;
+        ensure!(before != after, "the edit is in the component");
+        let first = compile(&before, &[]).await?;
+        let second = compile(&after, &first.bytes).await?;
+        let (all, new) = (
+            second.hashes.len(),
+            second.hashes.difference(&first.hashes).count(),
+        );
+        ensure!(new * 2 < all, "{new} of {all} functions are compiled");
+        Ok(())
     }
-    let [before, after] = before_and_after(language).await?;
-    ensure!(before != after, "the edit is in the component");
-    let first = compile(&before, &[]).await?;
-    let second = compile(&after, &first.bytes).await?;
-    let (all, new) = (
-        second.hashes.len(),
-        second.hashes.difference(&first.hashes).count(),
-    );
-    ensure!(
-        new * 2 < all,
-        "{lang}: {new} of {all} functions are compiled"
-    );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_save_in_go_compiles_what_it_changed() -> Result<()> {
-    a_save_compiles_what_it_changed(&languages::GO).await
-}
-
-#[tokio::test]
-async fn a_save_in_rust_compiles_what_it_changed() -> Result<()> {
-    a_save_compiles_what_it_changed(&languages::RUST).await
-}
-
-#[tokio::test]
-async fn a_save_in_c_compiles_what_it_changed() -> Result<()> {
-    a_save_compiles_what_it_changed(&languages::C).await
 }
