@@ -2,7 +2,7 @@
 
 use crate::ground::{Ground, on_both};
 use crate::keeper::{config_map, widget_kind};
-use crate::shop::{MAPS, Shop, widget};
+use crate::shop::{BINDINGS, MAPS, Shop, widget};
 use anyhow::{Context as _, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
     ObjectKey,
 };
-use windlass_harness::eventually::{DEADLINE, Seen, eventually};
+use windlass_harness::eventually::{DEADLINE, Seen, eventually, wait};
 use windlass_harness::fleet::RunningManager;
 use windlass_harness::testenv::kcp::Workspace;
 
@@ -83,6 +83,20 @@ async fn a_workspace_that_binds_the_export_is_a_cluster_with_its_own_objects(
     let cluster = play.ready(&a.cluster).await?;
     assert_eq!(cluster.properties().get("path"), Some(&*a.path));
     assert_eq!(cluster.properties().get("binding"), Some("things"));
+    let binding = a.at(&format!("{BINDINGS}/things"));
+    let label = json!({"metadata": {"labels": {"tier": "gold"}}});
+    let labelled = ground.client.patch(&binding, "merge-patch", &label).await?;
+    labelled.ok()?;
+    wait("the label of the binding", || {
+        let tier = cluster.labels().get("binding/tier").map(str::to_owned);
+        Seen::of(tier, |tier| tier.as_deref() == Some("gold"))
+    })
+    .await?;
+    let watches = ground.watches("widgets");
+    ensure!(
+        watches.is_none_or(|watches| watches == 1),
+        "one for all: {watches:?}"
+    );
     play.settles().await?;
     play.end().await
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result};
 use std::sync::{Arc, Weak};
 use tokio::sync::Mutex;
-use windlass_apiserver::Server;
+use windlass_apiserver::{Server, Verb};
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_harness::testenv::kcp::Client;
 use windlass_harness::testenv::{self, Kcp};
@@ -70,6 +70,14 @@ impl Ground {
                 ))?)
             }
             Kind::Real(kcp) => of_text(&kcp.kubeconfig(workspace)),
+        }
+    }
+
+    /// How many watches of a resource the kcp in memory was asked for. `None` for a real one, which others ask too.
+    pub(crate) fn watches(&self, resource: &str) -> Option<u64> {
+        match &self.server {
+            Kind::InMemory(server) => Some(server.shard(0)?.count(Verb::Watch, resource)),
+            Kind::Real(_) => None,
         }
     }
 
