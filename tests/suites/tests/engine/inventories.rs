@@ -309,26 +309,6 @@ fn forbidden() -> RequestVerdict {
 }
 
 #[tokio::test]
-async fn a_hub_that_is_away_disengages_nobody_and_its_missed_changes_count_when_it_returns()
--> Result<()> {
-    let fleet = secrets_fleet(&["fleet"]).await?;
-    fleet.apply(fleet.secret("zoo", "zoo"))?;
-    fleet.apply(fleet.secret("jungle", "jungle"))?;
-    let zoo = fleet.manager.ready("zoo").await?;
-    fleet.engaged(&["jungle", "zoo"]).await?;
-    fleet.hub()?.down(true);
-    fleet
-        .problem("the clusters that are known from it stay")
-        .await?;
-    assert_eq!(fleet.names(), ["jungle", "zoo"]);
-    fleet.delete("v1", "Secret", "jungle")?;
-    fleet.hub()?.down(false);
-    fleet.engaged(&["zoo"]).await?;
-    assert!(Arc::ptr_eq(&zoo, &fleet.manager.ready("zoo").await?));
-    fleet.no_problems().await
-}
-
-#[tokio::test]
 async fn a_secret_may_name_no_server_that_is_not_allowed() -> Result<()> {
     let mut options = secrets_in(&["fleet"])?;
     options.policy = KubeconfigPolicy::object();

@@ -1,13 +1,16 @@
 //! Providers that are added, replaced and removed while the manager runs, and such as fail.
 
-use super::fixture::{Log, builder_of, controller, logged, object, recording};
+use super::fixture::{Log, builder, builder_of, config_map, controller, logged, object, recording};
 use super::keys::wait_idle;
 use anyhow::Result;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::api::ListOptions;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::manager::{Concurrency, ManagerOptions};
@@ -15,6 +18,8 @@ use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::none::NoClusters;
 use windlass_fleet::provider::prefixed::Prefixed;
 use windlass_fleet::provider::{Provider, ProviderError};
+use windlass_fleet::source::Index;
+use windlass_fleet::{Action, Controller, Grant, Request};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
 
@@ -86,7 +91,7 @@ async fn a_name_of_another_provider_is_refused_and_taken_once_it_is_free() -> Re
     assert!(Arc::ptr_eq(&first, &fleet.ready("alpha").await?));
 
     // Nothing of the provider that waits has changed.
-    fleet.provider.remove(&name("alpha"));
+    assert!(fleet.handle.remove_provider("test"));
     log.ran(&request("alpha", "of-beta"), 1).await?;
     assert!(!Arc::ptr_eq(&first, &fleet.ready("alpha").await?));
     wait("nothing to be reported", || {
@@ -134,10 +139,39 @@ async fn beside_a_provider_of_nothing_a_controller_engages_the_local_cluster() -
     fleet.stop().await
 }
 
+/// A controller that notes how many red objects its index has in the cluster of a request.
+fn counting_reds(
+    log: &Arc<Log>,
+    reds: &Arc<Mutex<BTreeMap<Request, usize>>>,
+) -> Result<Controller> {
+    let by_colour = Index {
+        kind: config_map(),
+        name: "colour".into(),
+        path: "data.colour".parse()?,
+        namespace_path: None,
+    };
+    let reds = reds.clone();
+    Ok(logged(builder().index(by_colour), log, move |context| {
+        let reds = reds.clone();
+        async move {
+            let red = ListOptions {
+                index: Some(("colour".into(), "red".into())),
+                ..ListOptions::default()
+            };
+            let client = context.client(&Arc::new(Grant::all()));
+            let found = client.list(&config_map(), &red).await?.items.len();
+            reds.lock().insert(context.request.clone(), found);
+            Ok(Action::Done)
+        }
+    }))
+}
+
 #[tokio::test]
 async fn two_providers_have_a_cluster_of_the_same_name_each_with_a_prefix() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let reds: Arc<Mutex<BTreeMap<Request, usize>>> = Arc::default();
+    let controller = counting_reds(&log, &reds)?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     for (provider, server) in [("one", "alpha"), ("two", "beta")] {
         let clusters = Clusters::new(provider);
         let mut spec = fleet.spec(server)?;
@@ -147,10 +181,30 @@ async fn two_providers_have_a_cluster_of_the_same_name_each_with_a_prefix() -> R
         fleet.handle.put_provider(Arc::new(prefixed))?;
     }
     engaged(&fleet, &["one#prod", "two#prod"]).await?;
-    fleet.apply("beta", object("a", json!({})))?;
-    log.ran(&request("two#prod", "a"), 1).await?;
+    // A provider that came later knows the index that was declared before.
+    for (server, cluster, colours) in [
+        ("alpha", "one#prod", ["red", "red"]),
+        ("beta", "two#prod", ["red", "blue"]),
+    ] {
+        for (object_name, colour) in ["a", "b"].into_iter().zip(colours) {
+            let made = object(object_name, json!({"colour": colour}));
+            fleet.apply(server, made)?;
+            log.ran(&request(cluster, object_name), 1).await?;
+        }
+        let count = colours.iter().filter(|colour| **colour == "red").count();
+        wait("what the index found", || {
+            let found = reds.lock().get(&request(cluster, "b")).copied();
+            Seen::of(found, |found| *found == Some(count))
+        })
+        .await?;
+    }
+    let stays = fleet.ready("two#prod").await?;
     assert!(fleet.handle.remove_provider("one"));
-    assert_eq!(names(&fleet), ["two#prod"]);
+    assert_eq!(names(&fleet), ["two#prod"], "at once");
+    let now = fleet.engaged("two#prod");
+    assert!(now.is_some_and(|now| Arc::ptr_eq(&now, &stays)));
+    fleet.apply("beta", object("c", json!({})))?;
+    log.ran(&request("two#prod", "c"), 1).await?;
     fleet.stop().await
 }
 
@@ -248,7 +302,7 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
             let gate = held.clone();
             async move {
                 gate.acquire().await.expect("never closed").forget();
-                Ok(windlass_fleet::Action::Done)
+                Ok(Action::Done)
             }
         },
     );
@@ -299,9 +353,7 @@ async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
             ..ControllerOptions::default()
         };
         let builder = builder_of(name, kind).options(options);
-        logged(builder, &log, |_| async {
-            Ok(windlass_fleet::Action::Done)
-        })
+        logged(builder, &log, |_| async { Ok(Action::Done) })
     };
     let of_kinds = |limits: &[(&str, usize)]| Concurrency {
         kinds: limits
@@ -358,7 +410,7 @@ async fn as_many_keys_of_a_kind_run_at_once_as_its_limit_says() -> Result<()> {
         let gate = held.clone();
         async move {
             let _ = gate.acquire().await;
-            Ok(windlass_fleet::Action::Done)
+            Ok(Action::Done)
         }
     });
     let fleet = TestFleet::start(&["alpha"], |b| b.options(options).controller(waiting)).await?;

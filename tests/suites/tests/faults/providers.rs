@@ -93,6 +93,13 @@ async fn is_away(sort: Sort, length: Duration) -> Result<()> {
     // Nobody leaves, and work on what is engaged goes on.
     rig.keep_no_more("new");
     let good = GOOD.map(|name| sort.engaged(name));
+    let stay = "the clusters that are known from it stay";
+    wait("the hub to be reported", || {
+        Seen::of(rig.handle.provider_problems(), |problems| {
+            problems.iter().any(|one| one.message.contains(stay))
+        })
+    })
+    .await?;
     tokio::time::pause();
     rig.holds("the clusters of a hub that is away", length, || {
         let names = provided.names();
@@ -111,6 +118,10 @@ async fn is_away(sort: Sort, length: Duration) -> Result<()> {
     provided.admin().down(false);
     provided.has(&["a", "b", "c", "new"]).await?;
     rig.keep("new");
+    wait("nothing to be reported", || {
+        Seen::of(rig.handle.provider_problems(), Vec::is_empty)
+    })
+    .await?;
     let now = rig.ready(&sort.engaged("a")).await?;
     assert!(Arc::ptr_eq(&before, &now), "{sort:?}: undisturbed");
     provided.finish().await

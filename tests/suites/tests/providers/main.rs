@@ -13,7 +13,7 @@
 //! | forty operations at once | `secrets::forty_writers_at_once…` |
 //! | a new kubeconfig is invalid | `secrets::an_invalid_new_kubeconfig…` |
 //! | other namespaces, other values of the label | `secrets::secrets_of_other_namespaces_and_labels…` |
-//! | contexts that are not current; exec | `secrets::only_the_current_context…`, `secrets::servers_that_are_not_allowed…` |
+//! | contexts that are not current; exec | `secrets::only_the_current_context…`; servers: `engine::inventories` |
 //! | files: none at first, globs, every context, two folders, deleted, replaced, half written, unchanged | `provider::kubeconfig_files::tests` of `windlass-fleet` |
 //! | Cluster API: initialized | `cluster_api::a_cluster_of_cluster_api_is_engaged_once…` |
 //! | its kubeconfig changes, also from the Secret alone | `cluster_api::another_kubeconfig…` |
@@ -24,14 +24,14 @@
 //! | access provider by plugin, its old name, the new one wins | `profiles::the_plugin_of_an_access_provider…` |
 //! | readiness of one's own | `profiles::readiness_of_ones_own…` |
 //! | strategies that are refused | `provider::cluster_profiles::tests` of `windlass-fleet` |
-//! | a heartbeat | `profiles::a_heartbeat…` |
+//! | a heartbeat | `engine::cluster_profiles` |
 //! | what one profile adds does not reach another's plugin | `profiles::variables_of_one_profile…` |
 //! | each namespace a cluster; an index in one and in all | `namespaces::each_selected_namespace…` |
 //! | another namespace; patch, apply, status, events | `namespaces::every_verb…` |
 //! | a namespace made anew, or deselected | `namespaces::a_deleted_namespace…` |
 //! | other credentials for the server of namespaces | `namespaces::other_credentials…` |
-//! | several providers, before and after the start; equal names; an index that was there before | `several::equal_names…` |
-//! | a provider is removed; it crashes | `several::equal_names…`; `engine::providers` |
+//! | several providers, before and after the start; equal names; an index that was there before | `engine::providers` |
+//! | a provider is removed; it crashes | `engine::providers` |
 //! | providers of every sort under prefixes; what follows engagement | `several::one_controller…` |
 //! | clusters of the program: put, replaced, removed, put twice | `engine::providers` |
 //! | one cluster only; the local cluster only | `engine::locality` |

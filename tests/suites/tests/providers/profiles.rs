@@ -200,28 +200,6 @@ async fn a_profile_whose_secret_changes_identity_keeps_its_cluster() -> Result<(
 }
 
 #[tokio::test]
-async fn a_heartbeat_of_a_profile_engages_nothing_anew() -> Result<()> {
-    let Some(scene) = Scene::start("profile-heartbeat").await? else {
-        return Ok(());
-    };
-    let inventory = Inventory(&scene);
-    inventory.make("prod", EAST).await?;
-    scene.animal(EAST, "parrot").await?;
-    let play = scene.play(provider(by_secret(&scene)?))?;
-    let name = inventory.named("prod");
-    let before = play.ready_soon(&name).await?;
-    scene.fed(EAST, "parrot").await?;
-    for beat in 1..=20 {
-        let time = format!("2026-01-01T00:00:{beat:02}Z");
-        inventory.status("prod", &healthy("True", &time)).await?;
-    }
-    inventory.make("later", WEST).await?;
-    play.engaged(&[&inventory.named("later"), &name]).await?;
-    assert!(play.is_still(&before));
-    play.end().await
-}
-
-#[tokio::test]
 async fn the_plugin_of_an_access_provider_reaches_the_server_that_the_profile_offers() -> Result<()>
 {
     let Some(scene) = Scene::start("profile-plugin").await? else {

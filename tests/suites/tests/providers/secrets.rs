@@ -274,22 +274,6 @@ async fn only_the_current_context_counts_and_programs_and_files_are_refused() ->
 }
 
 #[tokio::test]
-async fn servers_that_are_not_allowed_are_refused_with_the_remedy() -> Result<()> {
-    let Some(scene) = Scene::start("servers-that-are-not-allowed").await? else {
-        return Ok(());
-    };
-    point(&scene, "loopback", EAST).await?;
-    let mut guarded = options(&scene);
-    guarded.policy = windlass_fleet::cluster::KubeconfigPolicy::object();
-    let play = scene.play(vec![Arc::new(KubeconfigSecrets::new("guarded", guarded))])?;
-    let subject = format!("{}/loopback", scene.name);
-    let message = play.problem(&subject).await?;
-    assert!(message.contains("allowServers"), "{message}");
-    assert!(play.names().is_empty());
-    play.end().await
-}
-
-#[tokio::test]
 async fn forty_writers_at_once_end_with_the_clusters_that_the_server_has() -> Result<()> {
     let Some(scene) = Scene::start("forty-writers-at-once").await? else {
         return Ok(());
