@@ -1,6 +1,7 @@
 //! `windlass preflight`: clusters that answer, refuse, hang and are absent, before anything runs.
 
 use crate::examples::kubectl;
+use crate::preflight_hubs;
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, named};
 use anyhow::{Context, Result};
@@ -315,7 +316,7 @@ async fn a_limited_user_of_a_real_server_is_granted_what_the_roles_say() -> Resu
     let missing = &report["clusters"][0]["missing"][0];
     assert_eq!(missing["watches"], json!(["configmaps"]), "{report}");
     assert_eq!(missing["rules"][0]["namespaces"], json!(["*"]), "{report}");
-    Ok(())
+    preflight_hubs::a_limited_user_is_granted_what_the_roles_say(&environment, server).await
 }
 
 /// Rules of the hello guest in one namespace.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use windlass_apiserver::{AnswerVerdict, Call, Hook, Reply, ReplyBody, Server};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, Environment, Spec};
+use windlass_harness::testenv::{self, Environment};
 
 /// A Provider document.
 fn provider(name: &str, spec: &str) -> String {
@@ -133,15 +133,11 @@ async fn a_hub_that_cannot_be_reached_is_shown_with_the_reason() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_hubs_limited_user_is_granted_what_the_roles_say_until_nothing_is_missing() -> Result<()>
-{
-    if !testenv::enabled("preflight prints what the user of a hub lacks, until nothing is missing")
-    {
-        return Ok(());
-    }
-    let environment = Environment::start([Spec::new("hub").with_user("windlass")]).await?;
-    let server = environment.server("hub");
+/// That the user `windlass` of a real server, which is a hub, is granted what the roles say until nothing is missing.
+pub(crate) async fn a_limited_user_is_granted_what_the_roles_say(
+    environment: &Environment,
+    server: &testenv::Server,
+) -> Result<()> {
     let project = Project::new()?;
     let from = "from: {kubeconfig: hub.kubeconfig}";
     project.write_config(&[
@@ -161,7 +157,7 @@ async fn a_hubs_limited_user_is_granted_what_the_roles_say_until_nothing_is_miss
                 "labels": {"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}}}]});
     let apply = async |objects: &Json| {
         let args = ["apply", "-f", "-"];
-        kubectl(&environment, server, &args, &objects.to_string()).await
+        kubectl(environment, server, &args, &objects.to_string()).await
     };
     apply(&objects).await?;
     let hubs = ["the hub of spaces", "the hub of teams"];
