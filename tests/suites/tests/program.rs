@@ -24,8 +24,6 @@ mod crds;
 mod dev;
 #[path = "program/dev_kcp.rs"]
 mod dev_kcp;
-#[path = "program/failing.rs"]
-mod failing;
 #[path = "program/from_cluster.rs"]
 mod from_cluster;
 #[path = "program/get.rs"]

@@ -180,7 +180,7 @@ impl Dispatcher {
             }
             _ => None,
         };
-        log(ended, run, time, repeats);
+        log(ended, run.attempt, run.waited, time, repeats);
     }
 
     /// Records how a run ended, for questions about its key.
@@ -224,9 +224,9 @@ fn how(ended: &Ended) -> End<'_> {
 }
 
 /// One line per finished attempt. `repeats`: equal failures whose lines were for debugging only, as this one is where it is `None`.
-fn log(ended: &Ended, run: &Run, time: Duration, repeats: Option<u32>) {
+fn log(ended: &Ended, attempt: u32, waited: Duration, time: Duration, repeats: Option<u32>) {
     let duration_ms = time.as_secs_f64() * 1000.0;
-    let (attempt, waited_ms) = (run.attempt, run.waited.as_secs_f64() * 1000.0);
+    let waited_ms = waited.as_secs_f64() * 1000.0;
     match ended {
         Ended::Action(Action::Done) => tracing::debug!(
             result = "success",
@@ -287,5 +287,56 @@ fn log(ended: &Ended, run: &Run, time: Duration, repeats: Option<u32>) {
                 (Some(_), _) => line!(warn),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Failure;
+    use parking_lot::Mutex;
+    use std::fmt::Debug;
+    use tracing::field::Field;
+    use tracing::{Event, Level, Subscriber};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+    /// The level and the field `repeats` of every line.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<(Level, Option<String>)>>>);
+
+    impl<S: Subscriber> Layer<S> for Lines {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            let mut repeats = None;
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                if field.name() == "repeats" {
+                    repeats = Some(format!("{value:?}"));
+                }
+            });
+            self.0.lock().push((*event.metadata().level(), repeats));
+        }
+    }
+
+    #[test]
+    fn a_failure_is_a_warning_with_the_number_of_those_that_were_folded_into_it() {
+        let lines = Lines::default();
+        let subscriber = tracing_subscriber::registry().with(lines.clone());
+        let fails = |failure: &Failure, repeats| {
+            let ended = Ended::Failed(failure.clone(), None);
+            log(&ended, 2, Duration::ZERO, Duration::ZERO, repeats);
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            let failure = Failure::retry("refused");
+            fails(&failure, Some(0));
+            fails(&failure, None);
+            fails(&failure, Some(3));
+            fails(&failure.blame(Blame::Host), Some(0));
+        });
+        let expected = [
+            (Level::WARN, None),
+            (Level::DEBUG, None),
+            (Level::WARN, Some("3".to_owned())),
+            (Level::ERROR, None),
+        ];
+        assert_eq!(*lines.0.lock(), expected);
     }
 }
