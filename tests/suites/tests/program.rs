@@ -88,8 +88,6 @@ mod registry_teams;
 mod providers;
 #[path = "program/proxies.rs"]
 mod proxies;
-#[path = "program/real.rs"]
-mod real;
 #[path = "program/reloading.rs"]
 mod reloading;
 #[path = "program/reloading_beside.rs"]

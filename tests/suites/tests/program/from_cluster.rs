@@ -118,6 +118,23 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
         .await?;
     hub.expect(&team, "Ready True InEffect").await?;
 
+    // Its objects change and go, and so does what it made of them.
+    alpha.ask("fresh", "moon").await?;
+    let greeting = |who| format!("hello, {who}, from alpha");
+    alpha
+        .expect_greeting("fresh", Some(&greeting("moon")))
+        .await?;
+    alpha.ask_again("fresh", "mars").await?;
+    alpha
+        .expect_greeting("fresh", Some(&greeting("mars")))
+        .await?;
+    alpha.delete("fresh-greeting").await?;
+    alpha
+        .expect_greeting("fresh", Some(&greeting("mars")))
+        .await?;
+    alpha.delete("fresh").await?;
+    alpha.expect_greeting("fresh", None).await?;
+
     // Changed.
     hub.change(&x, json!({"config": {"greeting": "ahoy"}}))
         .await?;

@@ -6,8 +6,6 @@ use crate::project::{Project, reconciler};
 use crate::running::Http;
 use crate::witness::{Deed, Entry, Witness};
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Event;
-use kube_client::api::{Api, ListParams};
 use serde_json::Value as Json;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,7 +15,6 @@ use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, Environment, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
@@ -485,56 +482,5 @@ async fn an_election_without_a_local_cluster_is_refused_with_the_remedy() -> Res
         "{}",
         finished.stderr
     );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_real_server_keeps_the_lease_and_the_next_program_takes_it_when_it_is_given_back()
--> Result<()> {
-    if !testenv::enabled(
-        "a real server keeps the lease and the next program takes it when it is given back",
-    ) {
-        return Ok(());
-    }
-    let environment = Environment::start([Spec::new("alpha")]).await?;
-    let kubeconfig = environment.server("alpha").kubeconfig();
-    let alpha = ConfigMaps::of(environment.server("alpha").client().await?);
-    let local = "local: {kubeconfig: ./hub.kubeconfig}";
-    let mut first = Candidate::start("first", &kubeconfig, &kubeconfig, local).await?;
-    first.leads().await?;
-    let mut second = Candidate::start("second", &kubeconfig, &kubeconfig, local).await?;
-    second
-        .program
-        .line_with("the lease has another holder", SOON)
-        .await?;
-    second.refuse(local)?;
-    let events: Api<Event> =
-        Api::namespaced(environment.server("alpha").client().await?, "default");
-    eventually(SOON, "an event of the follower's refusal", || async {
-        let all = events.list(&ListParams::default()).await?.items;
-        Ok(Seen::of(all, |all| {
-            all.iter().any(|event| {
-                event.reporting_instance.as_ref() == Some(&second.who.identity)
-                    && event.reason.as_deref() == Some("ReloadRefused")
-                    && event.involved_object.name.as_deref() == Some("second")
-                    && event
-                        .message
-                        .as_ref()
-                        .is_some_and(|text| text.contains(REFUSAL))
-            })
-        }))
-    })
-    .await?;
-    for name in 0..40 {
-        alpha.ask(&format!("load-{name}"), "world").await?;
-    }
-    first.program.signal("TERM")?;
-    first.program.wait(SOON).await?.expect_code(0)?;
-    second.leads().await?;
-    for name in 0..40 {
-        alpha.expect_greeted(&format!("load-{name}")).await?;
-    }
-    second.program.signal("TERM")?;
-    second.program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! What the program records itself, as Events in the local cluster: changes that are refused, and keys that ask to run without end.
-//! Those on real servers stand with the lease and the examples.
+//! Those on real servers stand in `from_cluster` and the examples.
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
