@@ -20,6 +20,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_fleet::controller::{Controller, ControllerOptions};
 use windlass_fleet::name::NameError;
 use windlass_fleet::source::ClusterSelection;
@@ -41,6 +42,37 @@ pub(crate) struct Shape {
     pub(crate) per_cluster: usize,
     /// How often all keys are reconciled without a change.
     pub(crate) resync: Option<Interval>,
+}
+
+impl Shape {
+    /// What a document and the policy of its tenant say.
+    fn of(spec: &ReconcilerSpec, policy: &TenantPolicy) -> Result<Self, LoadFailure> {
+        let Effective {
+            concurrency,
+            most_concurrency,
+            per_cluster,
+            ..
+        } = spec.limits.under(&policy.limits);
+        Ok(Self {
+            selection: selection(spec, policy)?,
+            concurrency,
+            most_concurrency,
+            per_cluster,
+            resync: spec.resync,
+        })
+    }
+
+    /// The options of its controller, whose calls may take this time.
+    fn options(&self, timeout: Duration) -> ControllerOptions {
+        ControllerOptions {
+            concurrency: self.concurrency,
+            most_concurrency: self.most_concurrency,
+            concurrency_per_cluster: self.per_cluster,
+            timeout,
+            resync: self.resync.map(|resync| resync.0),
+            ..ControllerOptions::default()
+        }
+    }
 }
 
 /// A reconciler to load.
@@ -190,12 +222,7 @@ impl Guests {
             Some(needs) => grant.noting(needs.of(name)),
             None => grant,
         });
-        let Effective {
-            limits,
-            concurrency,
-            most_concurrency,
-            per_cluster,
-        } = spec.limits.under(&policy.limits);
+        let limits = spec.limits.under(&policy.limits).limits;
         let options = self.options(name, spec, grant, limits)?;
         let tenant = options.tenant.name();
         // A guest cannot change its tenant: it is loaded anew.
@@ -207,13 +234,7 @@ impl Guests {
             config: spec.config.clone(),
             place,
             serving,
-            shape: Shape {
-                selection: selection(spec, policy)?,
-                concurrency,
-                most_concurrency,
-                per_cluster,
-                resync: spec.resync,
-            },
+            shape: Shape::of(spec, policy)?,
         })
     }
 
@@ -364,18 +385,12 @@ fn assemble(
     rights: Rights,
     shape: Shape,
 ) -> Result<Controller, LoadFailure> {
+    let options = shape.options(rights.limits.timeout);
     let mut builder = Controller::builder(name)
         .tenant(guest.tenant())
         .grant(rights.grant)
         .engage(shape.selection)
-        .options(ControllerOptions {
-            concurrency: shape.concurrency,
-            most_concurrency: shape.most_concurrency,
-            concurrency_per_cluster: shape.per_cluster,
-            timeout: rights.limits.timeout,
-            resync: shape.resync.map(|resync| resync.0),
-            ..ControllerOptions::default()
-        });
+        .options(options);
     if let Some(primary) = parts.primary {
         builder = builder.primary(primary);
     }
@@ -397,4 +412,23 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_resync_period_of_a_document_is_that_of_its_controller() {
+        let resync = |spec: Json| {
+            let spec: ReconcilerSpec = serde_json::from_value(spec).expect("a spec");
+            let shape = Shape::of(&spec, &TenantPolicy::default()).expect("a valid document");
+            shape.options(Duration::from_secs(7)).resync
+        };
+        let guest = json!({"path": "x.wasm"});
+        let period = resync(json!({"guest": guest, "resync": "10m"}));
+        assert_eq!(period, Some(Duration::from_secs(600)));
+        assert_eq!(resync(json!({"guest": guest})), None);
+    }
 }

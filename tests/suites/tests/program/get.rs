@@ -71,40 +71,6 @@ const TERMINAL: &str = "import fcntl, os, pty, struct, sys, termios\n\
     try:\n    while shown := os.read(terminal, 4096):\n        os.write(1, shown)\n\
     except OSError:\n    pass\n";
 
-/// The shortest period that a configuration may ask for, and one look.
-#[tokio::test]
-async fn a_reconciler_with_a_resync_period_looks_at_what_has_not_changed() -> Result<()> {
-    let project = Project::new()?;
-    let hello = reconciler("hello", &guest("hello"));
-    project.write_config(std::slice::from_ref(&hello))?;
-    let _server = fleet(&project, &["alpha"]).await?;
-    let alpha = client_of(&project, "alpha").await?;
-    alpha.ask("a", "world").await?;
-    let (mut program, address) = start(&project).await?;
-    alpha.expect_greeted("a").await?;
-    let attempts = async || -> Result<u64> {
-        let answer = ask(&project, &address, &["get", "reconcilers"]).await?;
-        Ok(answer["items"][0]["attempts"].as_u64().unwrap_or_default())
-    };
-    project.write_config(&[format!("{hello}  resync: 10s\n")])?;
-    program.line_with("reconciler changed", SOON).await?;
-    // What a reload looks at comes first.
-    let busy = ["get", "keys"];
-    eventually(SOON, "the reload to be done with", || async {
-        let keys = ask(&project, &address, &busy).await?;
-        Ok(Seen::of(keys["items"].as_array().map(Vec::len), |left| {
-            *left == Some(0)
-        }))
-    })
-    .await?;
-    let before = attempts().await?;
-    eventually(SOON, "another look", || async {
-        Ok(Seen::of(attempts().await?, |now| *now > before))
-    })
-    .await?;
-    Ok(())
-}
-
 #[tokio::test]
 async fn get_goes_on_to_print_what_changes_until_it_is_interrupted() -> Result<()> {
     let project = Project::new()?;
