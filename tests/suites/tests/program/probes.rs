@@ -5,13 +5,8 @@ use crate::project::{Project, reconciler};
 use crate::running::{Http, SOON, address_in, fleet, named, start};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-
-/// More than an admin port takes connections at once.
-const MANY: usize = 300;
 
 async fn ready(http: &Http) -> Result<()> {
     eventually(SOON, "readiness", || async {
@@ -95,7 +90,7 @@ async fn without_a_reachable_cluster_the_process_is_not_ready_and_says_why() -> 
 }
 
 #[tokio::test]
-async fn requests_that_are_never_finished_silence_neither_probes_nor_the_rest() -> Result<()> {
+async fn probes_and_metrics_can_have_addresses_of_their_own() -> Result<()> {
     let project = Project::new()?;
     let probes =
         manager("{admin: {probeAddress: \"127.0.0.1:0\", metricsAddress: \"127.0.0.1:0\"}}");
@@ -115,27 +110,6 @@ async fn requests_that_are_never_finished_silence_neither_probes_nor_the_rest() 
     assert_eq!(metrics.get("/metrics").await?.0, 200);
     for path in ["/livez", "/api/v1/clusters"] {
         assert_eq!(metrics.get(path).await?.0, 404, "{path}");
-    }
-    // Idle ones, and heads that never end.
-    for begin in ["", "GET /livez HTTP/1.1\r\n"] {
-        let mut unfinished = Vec::new();
-        for http in [&http, &probes, &metrics] {
-            for _ in 0..MANY {
-                let mut stream = TcpStream::connect(&http.address).await?;
-                stream.write_all(begin.as_bytes()).await?;
-                unfinished.push(stream);
-            }
-        }
-        for (http, path) in [
-            (&http, "/livez"),
-            (&http, "/api/v1/clusters"),
-            (&probes, "/livez"),
-            (&probes, "/readyz"),
-            (&metrics, "/metrics"),
-        ] {
-            let answer = tokio::time::timeout(SOON, http.get(path)).await;
-            assert_eq!(answer.context("an answer")??.0, 200, "{path}");
-        }
     }
     Ok(())
 }

@@ -52,6 +52,30 @@ async fn get_providers_shows_what_each_found_and_what_it_cannot_use() -> Result<
         "clusters/broken.kubeconfig"
     );
 
+    let clusters = ask(&project, &address, &["get", "clusters"]).await?;
+    let all = clusters["items"].as_array().into_iter().flatten();
+    let unusable: Vec<&Json> = all.filter(|item| item["state"] == "Unusable").collect();
+    let [unusable] = unusable[..] else {
+        anyhow::bail!("one that cannot be used in {clusters}");
+    };
+    let text = |field: &str| unusable[field].as_str().unwrap_or_default();
+    assert!(text("name").contains("broken.kubeconfig"), "{unusable}");
+    assert_ne!(text("reason"), "", "{unusable}");
+    let http = Http {
+        address: address.clone(),
+    };
+    let problems = "windlass_provider_problems{provider=\"fleet\"}";
+    assert_eq!(http.series(problems).await?, [(String::new(), 1.0)]);
+    // Once the file is correct there is nothing left to report.
+    project.write("clusters/broken.kubeconfig", "contexts: []")?;
+    eventually(SOON, "no problem to be counted", || async {
+        let series = http.series(problems).await?;
+        Ok(Seen::of(series, |series| {
+            series.iter().all(|(_, value)| *value == 0.0)
+        }))
+    })
+    .await?;
+
     // A later Provider of the same clusters.
     let again = provider(
         "again",
@@ -67,9 +91,6 @@ async fn get_providers_shows_what_each_found_and_what_it_cannot_use() -> Result<
         "{message}"
     );
     assert!(message.contains("prefix"), "the remedy: {message}");
-    let http = Http {
-        address: address.clone(),
-    };
     let series = http
         .series("windlass_provider_clusters{provider=\"again\",")
         .await?;

@@ -4,7 +4,6 @@ use crate::project::{Project, reconciler};
 use crate::running::{Http, SOON, ask, client_of, fleet, fleet_with, key, printed, start};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::{Faults, RequestFault, Rule};
@@ -136,47 +135,6 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_cannot_be_used_is_shown_beside_the_clusters() -> Result<()> {
-    let project = Project::new()?;
-    project.write_config(&[reconciler("hello", &guest("hello"))])?;
-    let _server = fleet(&project, &["alpha"]).await?;
-    project.write("clusters/broken.kubeconfig", "clusters: [")?;
-    let (_program, address) = start(&project).await?;
-    let unusable = eventually(SOON, "the broken file", || async {
-        let clusters = ask(&project, &address, &["get", "clusters"]).await?;
-        let items = clusters["items"].as_array().cloned().unwrap_or_default();
-        let unusable = items.into_iter().find(|item| item["state"] == "Unusable");
-        Ok(unusable.map_or_else(|| Seen::NotYet(clusters.to_string()), Seen::Yes))
-    })
-    .await?;
-    assert!(
-        unusable["name"]
-            .as_str()
-            .unwrap_or_default()
-            .contains("broken.kubeconfig"),
-        "{unusable}"
-    );
-    assert!(
-        unusable["reason"]
-            .as_str()
-            .is_some_and(|reason| !reason.is_empty())
-    );
-    let http = Http { address };
-    let series = http.series("windlass_provider_problems{").await?;
-    assert_eq!(series, [("provider=\"fleet\"}".to_owned(), 1.0)]);
-    // Once the file is correct there is nothing left to report.
-    project.write("clusters/broken.kubeconfig", "contexts: []")?;
-    eventually(SOON, "no problem to be counted", || async {
-        let series = http.series("windlass_provider_problems{").await?;
-        Ok(Seen::of(series, |series| {
-            series.iter().all(|(_, value)| *value == 0.0)
-        }))
-    })
-    .await?;
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_failing_key_is_explained_and_can_be_requeued() -> Result<()> {
     let project = Project::new()?;
     let poor = reconciler("hello", &guest("hello"))
@@ -218,86 +176,6 @@ async fn a_failing_key_is_explained_and_can_be_requeued() -> Result<()> {
     )
     .await?;
     assert!(unknown.expect_code(1)?.stderr.contains("nope"));
-    Ok(())
-}
-
-#[tokio::test]
-async fn documents_and_guests_are_reloaded_as_they_change() -> Result<()> {
-    let project = Project::new()?;
-    let component = project.path().join("hello.wasm");
-    fs::copy(guest("hello"), &component)?;
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref())])?;
-    let _server = fleet(&project, &["alpha"]).await?;
-    let (mut program, address) = start(&project).await?;
-    let alpha = client_of(&project, "alpha").await?;
-    alpha.ask("a", "world").await?;
-    let greets = async |text: &str| {
-        let text = text.to_owned();
-        eventually(SOON, "the greeting to change", || async {
-            Ok(Seen::of(alpha.greeting("a").await?, |seen| {
-                seen.as_ref().is_some_and(|seen| seen.starts_with(&text))
-            }))
-        })
-        .await
-    };
-    greets("hello, world").await?;
-
-    // A changed config takes over for what was there before.
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref())
-        .replace("greeting: hello", "greeting: good morning")])?;
-    greets("good morning, world").await?;
-
-    // A broken document keeps its last good version, a broken guest too.
-    let mark = program.line_count();
-    project.write_config(&[
-        reconciler("hello", "./hello.wasm".as_ref()).replace("config:", "confg:")
-    ])?;
-    program
-        .line_with_from(mark, "did you mean \\\"config\\\"?", SOON)
-        .await?;
-    let mark = program.line_count();
-    fs::write(&component, "not a component")?;
-    program.line_with_from(mark, "hello.wasm", SOON).await?;
-    alpha.delete("a-greeting").await?;
-    greets("good morning, world").await?;
-    let problem =
-        ask(&project, &address, &["get", "reconcilers"]).await?["items"][0]["problem"].clone();
-    assert_ne!(
-        problem, "",
-        "the last good revision serves and the status says why"
-    );
-
-    // A corrected guest, renamed into place, and a corrected document.
-    fs::copy(guest("hello"), project.path().join("fresh.wasm"))?;
-    fs::rename(project.path().join("fresh.wasm"), &component)?;
-    project.write_config(&[
-        reconciler("hello", "./hello.wasm".as_ref())
-            .replace("greeting: hello", "greeting: good evening"),
-        reconciler("second", "./hello.wasm".as_ref()),
-    ])?;
-    eventually(SOON, "the second reconciler", || async {
-        let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
-        Ok(Seen::of(reconcilers["items"].clone(), |items| {
-            items.as_array().is_some_and(|items| {
-                items.len() == 2 && items.iter().all(|item| item["problem"] == "")
-            })
-        }))
-    })
-    .await?;
-
-    // A removed reconciler drains, then stops.
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref())
-        .replace("greeting: hello", "greeting: good night")])?;
-    greets("good night, world").await?;
-    eventually(SOON, "the second reconciler to be gone", || async {
-        let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
-        Ok(Seen::of(reconcilers["items"].clone(), |items| {
-            items.as_array().is_some_and(|items| items.len() == 1)
-        }))
-    })
-    .await?;
-    program.signal("INT")?;
-    program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }
 

@@ -107,16 +107,18 @@ async fn a_file_cut_off_anywhere_is_refused() -> Result<()> {
     }
     let half = refusal(whole[..whole.len() / 2].to_vec()).await;
     assert!(half.starts_with("guest.wasm ends in the middle"), "{half}");
+    assert!(half.contains("copy or build it again"), "{half}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_component_of_another_world_is_not_a_guest() {
     let empty = b"\0asm\x0d\0\x01\0".to_vec();
+    let error = refusal(empty).await;
     assert!(
-        refusal(empty)
-            .await
-            .contains("does not export windlass:runtime/reconciler@0.1.0 (it exports nothing)")
+        error.contains("does not export windlass:runtime/reconciler@0.1.0 (it exports nothing)")
+            && error.contains("build it against a world"),
+        "{error}"
     );
 }
 
@@ -126,7 +128,8 @@ async fn a_component_of_a_newer_version_says_which() -> Result<()> {
     let error = refusal(newer).await;
     assert!(
         error.contains("another version of the contract")
-            && error.contains("windlass:runtime/reconciler@0.2.0"),
+            && error.contains("windlass:runtime/reconciler@0.2.0")
+            && error.contains("build it against this one"),
         "{error}"
     );
     Ok(())
@@ -155,7 +158,8 @@ async fn a_function_that_this_host_does_not_have_is_named() -> Result<()> {
     let error = refusal(asking).await;
     assert!(
         error.contains("calls functions that this host does not have")
-            && error.contains("recall-event"),
+            && error.contains("recall-event")
+            && error.contains("build the guest against this host's wit/"),
         "{error}"
     );
     Ok(())
