@@ -354,7 +354,7 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
         project.write(&format!("tests/{name}/seed/eu/a.yaml"), run)?;
         project.write(&format!("tests/{name}/expect/a.yaml"), run)?;
     }
-    let denied = test(&project, &["--timeout", "2s"]).await?;
+    let denied = test(&project, &["--timeout", "10s"]).await?;
     let denied = denied.expect_code(1)?;
     let stdout = &denied.stdout;
     let rules = ["secrets", "services"].map(|resource| {
