@@ -9,6 +9,7 @@
     unused_qualifications,
     clippy::all,
     clippy::allow_attributes_without_reason,
+    clippy::unwrap_used,
     reason = "generated code"
 )]
 

@@ -24,6 +24,7 @@ const ALL: &str = "\
     unused_qualifications,
     clippy::all,
     clippy::allow_attributes_without_reason,
+    clippy::unwrap_used,
     reason = \"generated code\"
 )]
 
