@@ -92,7 +92,8 @@ impl Sandbox {
         let plain = link(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = link(&engine, true).map_err(SandboxError::Link)?;
         let count = options.processors.unwrap_or_else(all_but_one);
-        let scheduler = Scheduler::start(&engine, count).map_err(SandboxError::Thread)?;
+        let scheduler = Scheduler::start(&engine, count, options.slice);
+        let scheduler = scheduler.map_err(SandboxError::Thread)?;
         let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {

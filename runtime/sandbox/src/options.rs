@@ -23,6 +23,10 @@ pub struct Options {
     /// Calls that compute at once. Default: one less than the machine has processors, at least one. The rest of the host, with watches,
     /// transport, leases and probes, has the other.
     pub processors: Option<usize>,
+    /// How long a guest computes before it yields. Default: 1 ms. Only for benches that count instructions: a guest that yields by the clock
+    /// does not execute the same ones twice. With longer slices guests delay each other, and run on after their deadlines.
+    #[doc(hidden)]
+    pub slice: Duration,
     /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,
     /// Where compiled components are kept. Default: nowhere.
@@ -37,6 +41,7 @@ impl Default for Options {
             max_component: 64 * MIB,
             describe_timeout: Duration::from_millis(50),
             processors: None,
+            slice: Duration::from_millis(1),
             compiler: Compiler::InProcess,
             cache: None,
         }

@@ -52,14 +52,18 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the threads, with this many processors for guests, at least one.
+    /// Starts the threads, with this many processors for guests, at least one. A slice ends when it is so old.
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub(crate) fn start(engine: &Engine, processors: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        engine: &Engine,
+        processors: usize,
+        slice: Duration,
+    ) -> std::io::Result<Self> {
         let width = processors.max(1);
         let workers = width + width.max(FEWEST_SPARE);
-        let shared = Arc::new(Shared::new(engine.clone(), width, workers));
+        let shared = Arc::new(Shared::new(engine.clone(), width, workers, slice));
         let scheduler = Self {
             shared: shared.clone(),
         };

@@ -22,6 +22,8 @@ pub(super) struct State {
     /// Slices under way that are not stuck. At most `width`.
     running: usize,
     width: usize,
+    /// From one tick to the next.
+    tick: Duration,
     /// Workers that sleep, the one that fell asleep last at the end.
     pub(super) idle: Vec<usize>,
     /// Workers that were woken and have not looked for a task yet: no other worker is woken for that task.
@@ -66,12 +68,13 @@ pub(super) struct Ticked {
 }
 
 impl State {
-    pub(super) fn new(width: usize, workers: usize) -> Self {
+    pub(super) fn new(width: usize, workers: usize, tick: Duration) -> Self {
         Self {
             queue: RunQueue::new(TICK),
             slices: (0..workers).map(|_| None).collect(),
             running: 0,
             width,
+            tick,
             idle: Vec::with_capacity(workers),
             waking: 0,
             begun: 0,
@@ -144,7 +147,7 @@ impl State {
             began: now,
             ticks: 0,
             first_tick: None,
-            next_tick: now + TICK,
+            next_tick: now + self.tick,
         });
         Some(task)
     }
@@ -175,7 +178,7 @@ impl State {
         for under_way in self.slices.iter_mut().flatten() {
             if now >= under_way.next_tick {
                 under_way.first_tick.get_or_insert(now);
-                under_way.next_tick = now + TICK;
+                under_way.next_tick = now + self.tick;
                 under_way
                     .account
                     .time

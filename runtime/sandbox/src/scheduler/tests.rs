@@ -12,7 +12,7 @@ use windlass_harness::eventually::Seen;
 const LONG: Duration = Duration::from_secs(20);
 
 fn scheduler(processors: usize) -> Scheduler {
-    Scheduler::start(&Engine::default(), processors).unwrap()
+    Scheduler::start(&Engine::default(), processors, TICK).unwrap()
 }
 
 fn guest(tenant: &str) -> Arc<GuestContext> {
@@ -142,7 +142,7 @@ async fn a_guest_that_begins_late_is_interrupted_too() {
     let engine = Engine::new(&config).unwrap();
     let module = wat::parse_str(r#"(module (func (export "run") (loop (br 0))))"#).unwrap();
     let module = wasmtime::Module::new(&engine, &module).unwrap();
-    let scheduler = Scheduler::start(&engine, 1).unwrap();
+    let scheduler = Scheduler::start(&engine, 1, TICK).unwrap();
     let call = async move {
         compute(20 * TICK);
         let mut store = wasmtime::Store::new(&engine, ());

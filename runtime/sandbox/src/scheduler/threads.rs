@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wasmtime::Engine;
 
 /// What the threads share.
@@ -45,10 +45,10 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()>
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, width: usize, workers: usize) -> Self {
+    pub(super) fn new(engine: Engine, width: usize, workers: usize, slice: Duration) -> Self {
         Self {
             engine,
-            state: Mutex::new(State::new(width, workers)),
+            state: Mutex::new(State::new(width, workers, slice)),
             work: (0..workers).map(|_| Condvar::new()).collect(),
             slices: Condvar::new(),
         }
