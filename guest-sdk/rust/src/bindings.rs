@@ -10,6 +10,7 @@
     clippy::all,
     clippy::allow_attributes_without_reason,
     clippy::unwrap_used,
+    rustdoc::broken_intra_doc_links,
     reason = "generated code"
 )]
 

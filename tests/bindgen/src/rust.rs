@@ -25,6 +25,7 @@ const ALL: &str = "\
     clippy::all,
     clippy::allow_attributes_without_reason,
     clippy::unwrap_used,
+    rustdoc::broken_intra_doc_links,
     reason = \"generated code\"
 )]
 
