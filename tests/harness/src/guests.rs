@@ -184,24 +184,12 @@ pub fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds the workspace and returns the folder of its components.
+/// Builds the guests in Rust and returns the folder of the components.
 fn build(workspace: &Path) -> Result<PathBuf> {
     let target = workspace.join("target");
     let _lock = lock(&target)?;
     add_target(workspace)?;
-    let mut cargo = Command::new("cargo");
-    cargo
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--quiet",
-            "--target",
-            TARGET,
-        ])
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(workspace);
+    let mut build = Command::new(workspace.join("components"));
     // Flags for the host's build must not change the guests' build.
     for variable in [
         "RUSTFLAGS",
@@ -209,9 +197,9 @@ fn build(workspace: &Path) -> Result<PathBuf> {
         "CARGO_BUILD_TARGET",
         "RUSTC_WORKSPACE_WRAPPER",
     ] {
-        cargo.env_remove(variable);
+        build.env_remove(variable);
     }
-    run(&mut cargo)?;
+    run(&mut build)?;
     Ok(target.join(TARGET).join("release"))
 }
 
