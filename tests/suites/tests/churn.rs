@@ -1,4 +1,4 @@
-//! Clusters that come and go, three thousand times: nothing of those that are gone remains. Entry point: [`churn`].
+//! Clusters that come and go, ten thousand times: nothing of those that are gone remains. Entry point: [`churn`].
 //!
 //! A process of its own, because memory can be told apart by process only.
 
@@ -20,7 +20,7 @@ use windlass_fleet::{
 use windlass_harness::fleet::TestFleet;
 
 /// Clusters that are engaged in all.
-const CYCLES: usize = 3_000;
+const CYCLES: usize = 10_000;
 /// Clusters that are engaged at a time, and how many of them are dead: one in five.
 const AT_ONCE: usize = 100;
 const DEAD: usize = 5;
@@ -29,7 +29,7 @@ const READY: usize = 10;
 /// Clusters that the server serves.
 const SERVED: usize = 8;
 /// Rounds until memory has its working size.
-const WARM: usize = 10;
+const WARM: usize = 20;
 /// Most memory that may be left of each cluster beyond that, on average.
 const LEFT_OF_EACH: usize = 1024;
 
@@ -117,7 +117,7 @@ fn controller() -> Result<Controller> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_of_thousands_of_clusters_that_came_and_went_dead_ones_among_them()
+async fn nothing_is_left_of_ten_thousand_clusters_that_came_and_went_dead_ones_among_them()
 -> Result<()> {
     let world = World::start().await?;
     world.renew_served()?;
