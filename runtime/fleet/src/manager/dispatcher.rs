@@ -300,9 +300,12 @@ mod tests {
     use tracing::{Event, Level, Subscriber};
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-    /// The level and the field `repeats` of every line.
+    /// The level of a line and its field `repeats`.
+    type Line = (Level, Option<String>);
+
+    /// Every line.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<(Level, Option<String>)>>>);
+    struct Lines(Arc<Mutex<Vec<Line>>>);
 
     impl<S: Subscriber> Layer<S> for Lines {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
