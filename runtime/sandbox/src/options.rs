@@ -7,6 +7,9 @@ use windlass_fleet::cluster::RateLimit;
 
 const MIB: usize = 1 << 20;
 
+/// Longest time that a guest computes between two yields, unless [`Options::slice`] says otherwise.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+
 /// Options of an engine, which all guests of a [`crate::Sandbox`] share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -41,7 +44,7 @@ impl Default for Options {
             max_component: 64 * MIB,
             describe_timeout: Duration::from_millis(50),
             processors: None,
-            slice: Duration::from_millis(1),
+            slice: TICK,
             compiler: Compiler::InProcess,
             cache: None,
         }

@@ -25,6 +25,7 @@ mod run_queue;
 mod state;
 mod threads;
 
+use crate::options::TICK;
 use crate::tenant::context::GuestContext;
 use crate::tenant::usage::Limit;
 use async_task::FallibleTask;
@@ -38,9 +39,6 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use wasmtime::Engine;
-
-/// Longest time that a guest computes between two yields.
-pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// Fewest spare workers.
 const FEWEST_SPARE: usize = 4;

@@ -251,7 +251,7 @@ impl Wasi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::TICK;
+    use crate::options::TICK;
 
     #[test]
     fn a_call_ends_when_it_has_computed_enough_or_at_its_deadline() {
