@@ -45,19 +45,17 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// What a document and the policy of its tenant say.
-    fn of(spec: &ReconcilerSpec, policy: &TenantPolicy) -> Result<Self, LoadFailure> {
-        let Effective {
-            concurrency,
-            most_concurrency,
-            per_cluster,
-            ..
-        } = spec.limits.under(&policy.limits);
+    /// What a document and the policy of its tenant say, with the limits that both give.
+    fn of(
+        spec: &ReconcilerSpec,
+        policy: &TenantPolicy,
+        effective: &Effective,
+    ) -> Result<Self, LoadFailure> {
         Ok(Self {
             selection: selection(spec, policy)?,
-            concurrency,
-            most_concurrency,
-            per_cluster,
+            concurrency: effective.concurrency,
+            most_concurrency: effective.most_concurrency,
+            per_cluster: effective.per_cluster,
             resync: spec.resync,
         })
     }
@@ -222,8 +220,9 @@ impl Guests {
             Some(needs) => grant.noting(needs.of(name)),
             None => grant,
         });
-        let limits = spec.limits.under(&policy.limits).limits;
-        let options = self.options(name, spec, grant, limits)?;
+        let effective = spec.limits.under(&policy.limits);
+        let shape = Shape::of(spec, policy, &effective)?;
+        let options = self.options(name, spec, grant, effective.limits)?;
         let tenant = options.tenant.name();
         // A guest cannot change its tenant: it is loaded anew.
         let serving = self.registry.guest(name);
@@ -234,7 +233,7 @@ impl Guests {
             config: spec.config.clone(),
             place,
             serving,
-            shape: Shape::of(spec, policy)?,
+            shape,
         })
     }
 
@@ -423,7 +422,9 @@ mod tests {
     fn the_resync_period_of_a_document_is_that_of_its_controller() {
         let resync = |spec: Json| {
             let spec: ReconcilerSpec = serde_json::from_value(spec).expect("a spec");
-            let shape = Shape::of(&spec, &TenantPolicy::default()).expect("a valid document");
+            let policy = TenantPolicy::default();
+            let effective = spec.limits.under(&policy.limits);
+            let shape = Shape::of(&spec, &policy, &effective).expect("a valid document");
             shape.options(Duration::from_secs(7)).resync
         };
         let guest = json!({"path": "x.wasm"});
