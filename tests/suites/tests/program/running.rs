@@ -3,6 +3,7 @@
 use crate::objects::ConfigMaps;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,13 +111,8 @@ fn query(flags: &[&str]) -> String {
     for flag in flags.chunks(2) {
         let [name, value] = flag else { continue };
         query.push(if query.is_empty() { '?' } else { '&' });
-        query += &format!("{}=", name.trim_start_matches('-'));
-        for byte in value.bytes() {
-            match byte.is_ascii_alphanumeric() {
-                true => query.push(char::from(byte)),
-                false => query += &format!("%{byte:02X}"),
-            }
-        }
+        let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+        query += &format!("{}={value}", name.trim_start_matches('-'));
     }
     query
 }
