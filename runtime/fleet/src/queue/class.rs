@@ -369,9 +369,10 @@ impl Controller {
 
     /// Notes that a flow is about to begin a run.
     pub(super) fn count_turn(&mut self, flow: FlowId) {
-        self.passed_over = match self.flow_by_turn() == Some(flow) {
-            true => 0,
-            false => (self.passed_over + 1).min(SHARE - 1),
+        self.passed_over = if self.flow_by_turn() == Some(flow) {
+            0
+        } else {
+            (self.passed_over + 1).min(SHARE - 1)
         };
     }
 }

@@ -92,9 +92,10 @@ impl World {
         let slots = rng.usize(1..5);
         let returning = seed.is_multiple_of(2);
         let keys = (shape.tenants * shape.controllers * shape.clusters * shape.keys) as u64;
-        let pause = match returning {
-            true => RUN..(keys * RUN * 4 / 5 / slots as u64).max(2 * RUN),
-            false => 1..2 * RUN,
+        let pause = if returning {
+            RUN..(keys * RUN * 4 / 5 / slots as u64).max(2 * RUN)
+        } else {
+            1..2 * RUN
         };
         let limits = Limits {
             global: slots,
@@ -150,15 +151,17 @@ impl World {
             let in_cluster = ClusterName::new(format!("k{cluster}")).unwrap();
             // Most classes do one thing: those that are always busy at high priority, and those that come back all the time, are what
             // others might starve by.
-            let most = match self.returning && self.rng.u32(0..8) > 0 {
-                true => Habit::Returning,
-                false => self.any_habit(),
+            let most = if self.returning && self.rng.u32(0..8) > 0 {
+                Habit::Returning
+            } else {
+                self.any_habit()
             };
             for number in 0..self.shape.keys {
                 let object = ObjectKey::namespaced("ns", &number.to_string());
-                let habit = match self.returning || self.rng.u32(0..3) > 0 {
-                    true => most,
-                    false => self.any_habit(),
+                let habit = if self.returning || self.rng.u32(0..3) > 0 {
+                    most
+                } else {
+                    self.any_habit()
                 };
                 let priority = match habit {
                     Habit::Quiet => Add::LOW_PRIORITY,

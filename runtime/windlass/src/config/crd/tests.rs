@@ -159,9 +159,10 @@ fn no_mapping_of_the_managers_schema_takes_unknown_fields() {
             }
             mappings += 1;
             let rest = &schema["additionalProperties"];
-            let expected = match schema["properties"].is_object() {
-                true => *rest == false,
-                false => rest.is_object(),
+            let expected = if schema["properties"].is_object() {
+                *rest == false
+            } else {
+                rest.is_object()
             };
             assert!(expected, "{path} takes unknown fields: {rest}");
         },
