@@ -70,12 +70,14 @@ pub struct CompilerProcess {
     pub arguments: Vec<OsString>,
     /// Most address space, in bytes. Default: 2 GiB.
     pub memory: u64,
-    /// Most processor time, rounded up to whole seconds. By the clock it may take four times as long. Default: 60 s.
+    /// Most processor time, rounded up to whole seconds. Default: 60 s.
     pub time: Duration,
+    /// Most time by the clock. Its end is the host's fault and not the component's: other programs had the processors. Default: 15 min.
+    pub patience: Duration,
     /// Most machine code, in bytes. Default: 512 MiB.
     pub code: usize,
     /// For a machine on which somebody edits guests. The cache keeps the functions of the last build of each file, and only those that
-    /// differ are compiled, on several processors. A guest whose code breaks the compiler could spoil its own later builds. Default:
+    /// differ are compiled, on several processors and with the priority of this process. A guest whose code breaks the compiler could spoil its own later builds. Default:
     /// `false`.
     pub builds_often: bool,
 }
@@ -89,6 +91,7 @@ impl CompilerProcess {
             arguments,
             memory: 2 << 30,
             time: Duration::from_secs(60),
+            patience: Duration::from_secs(15 * 60),
             code: 512 << 20,
             builds_often: false,
         }

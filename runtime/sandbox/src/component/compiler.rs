@@ -38,6 +38,10 @@ pub(crate) enum CompileError {
     Memory(u64),
     #[error("it takes longer than {0:?}")]
     Time(Duration),
+    #[error(
+        "the compiler was not done after {0:?}: other programs of this machine leave it too little of the processors"
+    )]
+    Starved(Duration),
     #[error("it makes more than {} of machine code", Size(*.0))]
     Code(usize),
     #[error("the compiler ended with {status}{}", first_line(.words))]

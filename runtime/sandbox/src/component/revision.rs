@@ -296,6 +296,9 @@ fn not_compiled(name: &str, error: CompileError) -> LoadError {
                 program.display()
             ),
         },
+        CompileError::Starved(_) => LoadError::Host {
+            problem: format!("{name} is not compiled: {error}"),
+        },
         CompileError::Memory(_)
         | CompileError::Time(_)
         | CompileError::Code(_)

@@ -161,6 +161,17 @@ async fn a_compiler_that_cannot_be_used_is_the_hosts_fault() -> Result<()> {
         refused.contains("the compiler /nowhere/compiler cannot be used"),
         "{refused}"
     );
+    // One that gets nothing of the processors, as where other programs have them all.
+    let starved = CompilerProcess {
+        patience: Duration::from_millis(200),
+        ..CompilerProcess::new("/bin/sleep", vec!["60".into()])
+    };
+    let refused = hello(&sandbox(starved, None)?).await.err();
+    let refused = refused.context("it is refused")?;
+    assert!(
+        refused.is_of_the_host() && refused.to_string().contains("not done after 200ms"),
+        "{refused}"
+    );
     let broken = CompilerProcess::new("/bin/false", Vec::new());
     let refused = hello(&sandbox(broken, None)?).await.err();
     let refused = refused.context("it is refused")?.to_string();

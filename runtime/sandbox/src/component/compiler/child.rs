@@ -17,13 +17,15 @@ pub(super) const OFTEN: &str = "--often";
 
 /// Compiles the component on standard input. Writes the machine code to standard output, or an error to standard error. The program
 /// that [`crate::CompilerProcess`] names calls this and nothing else. From here on the process is limited to `memory` bytes of address
-/// space and `seconds` of processor time, and can write neither files nor core dumps. With `often` it keeps the code of functions from
-/// one build to the next, and compiles on several processors.
+/// space and `seconds` of processor time, and can write neither files nor core dumps. It yields the processors to the host. With `often`
+/// somebody waits for it: it does not yield, compiles on several processors, and keeps the code of functions for the next build.
 ///
 /// At a limit the process may end with a signal.
 #[must_use]
 pub fn compile(memory: u64, seconds: u64, often: bool) -> ExitCode {
-    lower_priority(Priority::Compiler); // before it starts threads, which inherit the priority
+    if !often {
+        lower_priority(Priority::Compiler); // before it starts threads, which inherit the priority
+    }
     match limit(memory, seconds).and_then(|()| answer(often)) {
         Ok(code) => code,
         Err(error) => {

@@ -13,9 +13,6 @@ use tokio::time::timeout;
 /// Most bytes that are read of a compiler's standard error.
 const WORDS: u64 = 8 << 10;
 
-/// The longest compilation by the clock, in multiples of its processor time: other programs may have the processors.
-const CLOCK_PATIENCE: u32 = 4;
-
 /// Most threads of a compiler for builds that come often. Each takes address space, of which the process has little.
 const THREADS: usize = 4;
 
@@ -57,14 +54,14 @@ pub(super) async fn run(
     }
     let child = command.spawn().map_err(failed)?;
     match timeout(
-        CLOCK_PATIENCE * process.time,
+        process.patience,
         talk(child, &functions, &component, most(process)),
     )
     .await
     {
         Ok(Ok(ended)) => judge(process, ended),
         Ok(Err(error)) => Err(failed(error)),
-        Err(_) => Err(CompileError::Time(process.time)),
+        Err(_) => Err(CompileError::Starved(process.patience)),
     }
 }
 
