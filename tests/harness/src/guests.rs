@@ -2,7 +2,6 @@
 //! and [`renamed`].
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -52,26 +51,14 @@ pub fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// The component built from `guests/js/<name>`, for instance `javascript("hello")`. On a machine without npm it prints that `test`
-/// was not run, and returns `None`.
+/// The component built from `guests/js/<name>`, for instance `javascript("hello")`.
 ///
-/// The first call of a process builds the changed guests; processes wait for each other.
+/// The first call of a process builds the changed guests, with npm; processes wait for each other.
 ///
 /// # Panics
-/// When a guest does not build, or there is no guest of that name. Also when npm is missing in a full run
-/// ([`crate::testenv::VARIABLE`]), which must not pass then.
-pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
+/// When a guest does not build, or there is no guest of that name.
+pub fn javascript(name: &str) -> PathBuf {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    if !has_npm() {
-        assert!(
-            std::env::var(crate::testenv::VARIABLE).is_err(),
-            "npm is needed to build the guests in JavaScript: install Node.js"
-        );
-        // Not `eprintln!`: the test framework would swallow it, as the test passes.
-        let line = format!("NOT RUN: {test} (needs npm to build a guest in JavaScript)\n");
-        drop(std::io::stderr().write_all(line.as_bytes()));
-        return None;
-    }
     let built = BUILT.get_or_init(|| build_language("js").map_err(|error| format!("{error:#}")));
     if let Err(error) = built {
         panic!("the guests in JavaScript do not build: {error}");
@@ -83,54 +70,44 @@ pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
         "there is no guest {name:?}: {} does not exist",
         path.display()
     );
-    Some(path)
+    path
 }
 
 /// The languages of the guests, by their folders under `guests/`.
 pub const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
 
-/// The conformance reconciler in one of [`LANGUAGES`]. If it is not built and the run is not a full one, it prints that `test` was not
-/// run for it, and returns `None`.
+/// The conformance reconciler in one of [`LANGUAGES`].
 ///
 /// # Errors
-/// In a full run ([`crate::testenv::VARIABLE`]), if the guest is not built; the error names the script that builds it.
-pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
+/// If the guest is not built; the error names the script that builds it.
+pub fn conformance(language: &str) -> Result<PathBuf> {
     if language == "rust" {
-        return Ok(Some(guest("conformance")));
+        return Ok(guest("conformance"));
     }
-    built(language, "conformance", test)
+    built(language, "conformance")
 }
 
-/// The guest in one of [`LANGUAGES`] that is pinned with a released contract in `tests/contract/<contract>`; as [`conformance`].
+/// The guest in one of [`LANGUAGES`] that is pinned with a released contract in `tests/contract/<contract>`.
 ///
 /// # Errors
 /// As [`conformance`].
-pub fn pinned(contract: &str, language: &str, test: &str) -> Result<Option<PathBuf>> {
+pub fn pinned(contract: &str, language: &str) -> Result<PathBuf> {
     let name = format!("contract-{contract}");
     if language == "rust" {
-        return Ok(Some(guest(&name.replace('.', "-"))));
+        return Ok(guest(&name.replace('.', "-")));
     }
-    built(language, &name, test)
+    built(language, &name)
 }
 
 /// A component that `guests/<language>/build` has made.
-fn built(language: &str, name: &str, test: &str) -> Result<Option<PathBuf>> {
+fn built(language: &str, name: &str) -> Result<PathBuf> {
     let folder = crate::repository().join("guests/target").join(language);
     let path = folder.join(format!("{name}.wasm"));
-    if path.is_file() {
-        return Ok(Some(path));
+    if !path.is_file() {
+        let path = path.display();
+        bail!("{path} is not there: guests/{language}/build makes it");
     }
-    let missing = format!(
-        "{} is not there: guests/{language}/build makes it",
-        path.display()
-    );
-    if std::env::var(crate::testenv::VARIABLE).is_ok() {
-        bail!("{missing}");
-    }
-    // Not `eprintln!`: the test framework would swallow it, as the test passes.
-    let line = format!("NOT RUN: {test}, for {language} ({missing})\n");
-    drop(std::io::stderr().write_all(line.as_bytes()));
-    Ok(None)
+    Ok(path)
 }
 
 /// Builds the changed guests of one of [`LANGUAGES`] with `guests/<language>/build`, which also builds the program if it
@@ -159,11 +136,6 @@ pub fn compiled() -> PathBuf {
         Some(caches) => caches.join("windlass"),
         None => crate::repository().join("target/compiled-guests"),
     }
-}
-
-fn has_npm() -> bool {
-    let version = Command::new("npm").arg("--version").output();
-    version.is_ok_and(|output| output.status.success())
 }
 
 /// The folders under `guests/` that contain a guest, which `cargo` builds as a `cdylib`.

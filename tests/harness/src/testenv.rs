@@ -1,13 +1,6 @@
 //! Real servers on free ports of this machine. Entry points: [`Environment::start`] for `etcd` and `kube-apiserver`s, [`Kcp::start`].
 //!
-//! The binaries come from `tests/testenv/build`. A test that needs them begins with
-//!
-//! ```no_run
-//! # use windlass_harness::testenv;
-//! if !testenv::enabled("a watch survives a restart of its server") {
-//!     return;
-//! }
-//! ```
+//! The binaries come from `tests/testenv/build`. A test that needs them says `#[ignore = "needs real servers"]`.
 //!
 //! Everything started here ends with the [`Environment`] or [`Kcp`], or with the test process, however that ends.
 
@@ -29,7 +22,6 @@ pub mod real_registry;
 mod server;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,28 +41,8 @@ pub use server::{Server, Spec};
 
 use etcd::Etcd;
 
-/// The variable that asks for tests against real servers.
-pub const VARIABLE: &str = "WINDLASS_REAL";
-
 /// Attempts to start a process: another process may take its ports first.
 const ATTEMPTS: usize = 3;
-
-/// True if tests against real servers are enabled (`WINDLASS_REAL=1`, as `./test` sets); otherwise prints that `test` was not run.
-///
-/// # Panics
-/// When they are enabled and the binaries are missing: such a run must not pass.
-pub fn enabled(test: &str) -> bool {
-    if std::env::var(VARIABLE).is_ok_and(|value| value == "1") {
-        if let Err(error) = Binaries::find() {
-            panic!("{error:#}");
-        }
-        return true;
-    }
-    // Not `eprintln!`: the test framework would swallow it, as the test passes.
-    let line = format!("NOT RUN: {test} (needs real servers: set {VARIABLE}=1 or use ./test)\n");
-    drop(std::io::stderr().write_all(line.as_bytes()));
-    false
-}
 
 /// Real API servers that share one etcd, each with its own objects. They stop when this is dropped.
 #[derive(Debug)]

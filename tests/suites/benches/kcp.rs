@@ -1,9 +1,9 @@
 //! Workspaces of kcp as clusters: the work of rivals on a real kcp beside them, and what an idle workspace costs. Entry point: `main`.
 //!
 //! ```text
-//! WINDLASS_REAL=1 cargo bench --bench kcp             all of it, most of an hour
-//! WINDLASS_REAL=1 cargo bench --bench kcp -- few      20 workspaces with 200 objects each
-//! WINDLASS_REAL=1 cargo bench --bench kcp -- many     500 workspaces with 20 objects each
+//! cargo bench --bench kcp             all of it, most of an hour
+//! cargo bench --bench kcp -- few      20 workspaces with 200 objects each
+//! cargo bench --bench kcp -- many     500 workspaces with 20 objects each
 //! cargo bench --bench kcp -- idle                     10,000 workspaces without objects, on two shards of the server in memory
 //! ```
 //!
@@ -46,7 +46,7 @@ use anyhow::{Result, bail};
 use rivals::driver::Driver;
 use rivals::measure::{HEADS, ROUNDS, Rates, floor, rounds, rows};
 use rivals::subject::{KINDS, prepare, run_if_asked};
-use windlass_harness::testenv::{self, Kcp};
+use windlass_harness::testenv::Kcp;
 use workload::{Workload, tell};
 
 const RATES: Rates = [50.0, 100.0];
@@ -96,9 +96,6 @@ fn main() -> Result<()> {
 }
 
 async fn work(workspaces: usize, objects: usize, rounds_of_each: usize) -> Result<()> {
-    if !testenv::enabled("the work of rivals on a real kcp") {
-        return Ok(());
-    }
     prepare(&KINDS)?;
     let server = Kcp::start(&[]).await?;
     let folder = tempfile::tempdir()?;

@@ -113,8 +113,7 @@ async fn measure(language: &str) -> Result<()> {
     if let Err(error) = &built {
         eprintln!("{language}: {error:#}");
     }
-    let component = guests::conformance(language, "cargo bench")?;
-    let (Ok(()), Some(component)) = (built, component) else {
+    let (Ok(()), Ok(component)) = (built, guests::conformance(language)) else {
         row.push("not built".to_owned());
         return tell(row);
     };

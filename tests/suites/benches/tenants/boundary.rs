@@ -1,6 +1,6 @@
 //! What the way through the sandbox's border costs, by language and isolation, beside native code. Entry point: [`measure`].
 
-use super::stage::{NO_NPM, Setup, Stage, component, rust};
+use super::stage::{Setup, Stage, component};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::watching;
 use crate::rig::{self, config_map};
@@ -50,11 +50,7 @@ pub(crate) async fn measure() -> Result<()> {
     for (what, reads, name, reused) in ROWS {
         let isolation = if reused { "reuse" } else { "fresh" };
         let mut row = vec![what.to_owned(), name.to_owned(), isolation.to_owned()];
-        let Some(turns) = row_of(reads, name, reused).await? else {
-            row.push(NO_NPM.to_owned());
-            tell(row)?;
-            continue;
-        };
+        let turns = row_of(reads, name, reused).await?;
         let ([native, guest], beyond) = (turns.medians(), turns.beyond(1));
         row.extend([native, guest, beyond].map(|time| format!("{time:.2}")));
         if (what, name, reused) == ("one get", "reader", false) {
@@ -66,14 +62,7 @@ pub(crate) async fn measure() -> Result<()> {
 }
 
 /// Times of the native reconciler and of the guest.
-async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Option<Turns<2>>> {
-    let Some(component) = (if name.starts_with("js/") {
-        component(name)?
-    } else {
-        Some(rust(name)?)
-    }) else {
-        return Ok(None);
-    };
+async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Turns<2>> {
     let mut server = Simulated::start(Layout::new(1, OBJECTS)).await?;
     let stage = Stage::new()?;
     let config = format!(r#"{{"gets": {gets}, "lists": {lists}, "limit": {OBJECTS}}}"#);
@@ -90,7 +79,9 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
         isolation,
         ..Setup::default()
     };
-    let guest = stage.guest(stage.load(component).await?, setup).await?;
+    let guest = stage
+        .guest(stage.load(component(name)).await?, setup)
+        .await?;
     let timed = Timed::new(Arc::new(Native { gets, lists }), guest);
     let options = ControllerOptions {
         timeout: Duration::from_secs(300),
@@ -118,7 +109,7 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
         let _ = tokio::time::timeout(Duration::from_secs(60), done).await;
     };
     manager.stop().await?;
-    Ok(Some(times))
+    Ok(times)
 }
 
 /// Reads as much as the guest does.

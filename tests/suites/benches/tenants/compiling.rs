@@ -1,6 +1,6 @@
 //! How long a component takes from its file to a guest that can be called, compiled and from the cache. Entry point: [`measure`].
 
-use super::stage::{NO_NPM, component};
+use super::stage::component;
 use crate::compiler::engine;
 use crate::figures::median;
 use crate::workload::{Workload, tell};
@@ -23,9 +23,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 };
 
 pub(crate) async fn measure(guest: &str) -> Result<()> {
-    let Some(path) = component(guest)? else {
-        return tell(vec![guest.to_owned(), NO_NPM.to_owned()]);
-    };
+    let path = component(guest);
     let size = std::fs::metadata(&path).context("the component")?.len();
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {

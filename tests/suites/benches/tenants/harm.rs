@@ -1,6 +1,6 @@
 //! A guest that works steadily beside one of another tenant that does its worst. Entry point: [`measure`].
 
-use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, rust};
+use super::stage::{Loose, Setup, Stage, Watched, component};
 use super::worst::{Disturbance, Worst, spoilt};
 use crate::figures::spread;
 use crate::fleet::simulated::{Layout, Order, Simulated};
@@ -103,9 +103,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 pub(crate) async fn measure(name: &str) -> Result<()> {
     let worst = Worst::of(name)?;
     let stage = Stage::new()?;
-    let Some(revision) = worst.load(&stage, name).await? else {
-        return tell(vec![name.to_owned(), NO_NPM.to_owned()]);
-    };
+    let revision = worst.load(&stage, name).await?;
     let disturbing = Disturbing::prepare(worst.disturbance, &stage).await?;
     let layout = Layout {
         clusters: worst.clusters,
@@ -118,7 +116,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
         tls: false,
     };
     let server = Simulated::start(layout).await?;
-    let steady = stage.load(rust("echo")?).await?;
+    let steady = stage.load(component("echo")).await?;
     let steady = Watched::new(stage.guest(steady, Setup::default()).await?);
     let setup = Setup {
         tenant: "noisy",
@@ -321,9 +319,9 @@ impl Disturbing {
     async fn prepare(what: Disturbance, stage: &Stage) -> Result<Self> {
         Ok(match what {
             Disturbance::Nothing => Self::Nothing,
-            Disturbance::BadComponents => Self::BadComponents(std::fs::read(rust("hello")?)?),
+            Disturbance::BadComponents => Self::BadComponents(std::fs::read(component("hello"))?),
             Disturbance::Replaced => {
-                let file = rust("test-loop")?;
+                let file = component("test-loop");
                 Self::Replaced([
                     stage.disguised(file.clone(), b'1').await?,
                     stage.disguised(file, b'2').await?,

@@ -1,7 +1,7 @@
 //! What the program's own work is delayed by guests that compute without end: probes, the lease, watches. Entry point: [`measure`].
 
 use super::program::{Running, SOON, reconciler};
-use super::stage::rust;
+use super::stage::component;
 use crate::figures::median;
 use crate::latency::Latency;
 use crate::table::verdict;
@@ -123,10 +123,10 @@ fn documents(loops: bool) -> Result<String> {
          leaderElection: {{enabled: true, namespace: default, name: bench, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: {retry}ms}}\n"
     );
     let config = "config: {gets: 0, lists: 0}";
-    all += &reconciler("caches", &rust("reader")?, "beta", verbs, config);
+    all += &reconciler("caches", &component("reader"), "beta", verbs, config);
     if loops {
         let limits = format!("limits: {{concurrencyPerCluster: {LOOPS}, timeout: 60s}}");
-        all += &reconciler("loops", &rust("test-loop")?, "alpha", verbs, &limits);
+        all += &reconciler("loops", &component("test-loop"), "alpha", verbs, &limits);
     }
     Ok(all)
 }

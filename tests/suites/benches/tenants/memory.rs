@@ -1,6 +1,6 @@
 //! What a tenant with one reconciler costs that has nothing to do. Entry point: [`measure`].
 
-use super::stage::{NO_NPM, Setup, Stage, component};
+use super::stage::{Setup, Stage, component};
 use crate::fleet::simulated::{Layout, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::rig::{self, resident};
@@ -25,10 +25,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 pub(crate) async fn measure() -> Result<()> {
     for name in ["echo", "js/hello"] {
-        let Some(component) = component(name)? else {
-            tell(vec![name.to_owned(), NO_NPM.to_owned()])?;
-            continue;
-        };
+        let component = component(name);
         let server = Simulated::start(Layout::new(1, 1)).await?;
         let stage = Stage::new()?;
         let revision = stage.load(component).await?;

@@ -1,6 +1,6 @@
 //! A tenant's guest with 10,000 keys that are always due, beside the guests of 99 quiet tenants. Entry point: [`measure`].
 
-use super::stage::{Setup, Stage, rust};
+use super::stage::{Setup, Stage, component};
 use crate::fleet::noise::{AGAIN, HEADS, Noise, QUIET, SLOTS, layout, options};
 use crate::fleet::simulated::Simulated;
 use crate::fleet::subject::{Sent, read, settled, watching};
@@ -27,7 +27,7 @@ pub(crate) async fn measure(hot_reads: &str) -> Result<Vec<String>> {
     let mut server = Simulated::start(layout()).await?;
     let stage = Stage::new()?;
     let noise = Noise::new();
-    let revision = stage.load(rust("reader")?).await?;
+    let revision = stage.load(component("reader")).await?;
     let guest = async |tenant: &str, reads: &str| {
         let config = format!(r#"{{"gets": {reads}, "lists": 0}}"#);
         let setup = Setup {

@@ -1,7 +1,7 @@
 //! What the program takes: memory of the process, of an idle cluster and of an object, and its size on disk. Entry point: [`measure`].
 
 use super::program::{Running, SOON, reconciler};
-use super::stage::rust;
+use super::stage::component;
 use crate::table::verdict;
 use crate::usage::Usage;
 use crate::workload::{Workload, tell};
@@ -44,7 +44,7 @@ pub(crate) async fn measure() -> Result<()> {
     let server = server.bind("127.0.0.1:0").await?;
     let documents = reconciler(
         "reads",
-        &rust("reader")?,
+        &component("reader"),
         "",
         "get, list, watch",
         "config: {gets: 0, lists: 0}",

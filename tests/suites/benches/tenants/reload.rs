@@ -5,7 +5,6 @@
 //! to objects of a name of its own, so that an answer shows which one gave it.
 
 use super::program::{Running, SOON, reconciler};
-use super::stage::rust;
 use crate::figures::{median, spread};
 use crate::fleet::served::at_rate;
 use crate::fleet::simulated::now;
@@ -291,7 +290,7 @@ fn name(n: usize) -> String {
 
 /// The guest with one of [`WORDS`]. No two rounds have the same bytes, so that each is compiled.
 fn component(word: usize, round: usize) -> Result<Vec<u8>> {
-    let mut bytes = std::fs::read(rust("echo")?)?;
+    let mut bytes = std::fs::read(windlass_harness::guests::guest("echo"))?;
     if word > 0 {
         bytes = renamed(&bytes, WORDS[0], WORDS[word]);
     }

@@ -4,7 +4,7 @@ use crate::compiler::engine;
 use crate::fleet::simulated::now;
 use crate::fleet::subject::{Sent, read};
 use crate::latency::Latency;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -18,9 +18,6 @@ use windlass_fleet::{Action, Context, ControllerName, Failure, Grant, Reconciler
 use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, Revision, Sandbox, Source, Tenant, TenantLimits,
 };
-
-/// Told beside what is not measured.
-pub(crate) const NO_NPM: &str = "not run: it needs npm";
 
 /// An engine that compiles as the program's does.
 #[derive(Clone)]
@@ -97,17 +94,12 @@ impl Default for Setup<'_> {
     }
 }
 
-/// The component built from a folder of `guests/`; those of `guests/js/` are named `js/<name>`. None: it cannot be built here.
-pub(crate) fn component(name: &str) -> Result<Option<PathBuf>> {
+/// The component built from a folder of `guests/`; those of `guests/js/` are named `js/<name>`.
+pub(crate) fn component(name: &str) -> PathBuf {
     match name.strip_prefix("js/") {
-        Some(name) => Ok(windlass_harness::guests::javascript(name, "cargo bench")),
-        None => Ok(Some(windlass_harness::guests::guest(name))),
+        Some(name) => windlass_harness::guests::javascript(name),
+        None => windlass_harness::guests::guest(name),
     }
-}
-
-/// As [`component`], of a guest in Rust.
-pub(crate) fn rust(name: &str) -> Result<PathBuf> {
-    component(name)?.context("a guest in Rust builds everywhere")
 }
 
 /// A guest at work, and what came of it.

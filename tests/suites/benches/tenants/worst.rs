@@ -188,20 +188,17 @@ impl Worst {
         })
     }
 
-    pub(super) async fn load(&self, stage: &Stage, name: &str) -> Result<Option<Revision>> {
-        let Some(file) = component(self.guest)? else {
-            return Ok(None);
-        };
+    pub(super) async fn load(&self, stage: &Stage, name: &str) -> Result<Revision> {
+        let file = component(self.guest);
         let mutate: fn(&[u8]) -> Result<Vec<u8>> = match name {
             "table" => growing_table,
             "sparse" => sparse,
             "texts" => texts,
             "unwinding" => unwinding,
             "fill" => filling_memory,
-            _ => return Ok(Some(stage.load(file).await?)),
+            _ => return stage.load(file).await,
         };
-        let revision = stage.made(name, mutate(&std::fs::read(file)?)?).await?;
-        Ok(Some(revision))
+        stage.made(name, mutate(&std::fs::read(file)?)?).await
     }
 }
 

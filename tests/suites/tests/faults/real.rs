@@ -14,7 +14,7 @@ use windlass_fleet::cluster::{ClusterState, KubeconfigPolicy};
 use windlass_harness::eventually;
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{RunningManager, name};
-use windlass_harness::testenv::{self, Environment, Server, Spec};
+use windlass_harness::testenv::{Environment, Server, Spec};
 
 /// A real server takes some seconds to start, and more on a loaded machine.
 const SOON: Duration = Duration::from_secs(90);
@@ -61,11 +61,9 @@ async fn right(maps: &Api<ConfigMap>, object: &str, value: &str) -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_real_server_that_is_dead_killed_or_restarted_costs_the_others_nothing_and_joins_again()
 -> Result<()> {
-    if !testenv::enabled("a real server that is dead, killed or restarted joins again") {
-        return Ok(());
-    }
     let environment = Environment::start([Spec::new("alpha"), Spec::new("beta")]).await?;
     let (alpha, beta) = (environment.server("alpha"), environment.server("beta"));
     let (in_alpha, in_beta) = (maps(alpha.client().await?), maps(beta.client().await?));
@@ -113,10 +111,8 @@ async fn a_real_server_that_is_dead_killed_or_restarted_costs_the_others_nothing
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_real_server_whose_token_is_exchanged_keeps_its_cluster_and_its_watches() -> Result<()> {
-    if !testenv::enabled("a real server whose token is exchanged keeps its cluster") {
-        return Ok(());
-    }
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
     let in_alpha = maps(alpha.client().await?);
@@ -144,10 +140,8 @@ async fn a_real_server_whose_token_is_exchanged_keeps_its_cluster_and_its_watche
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_real_server_restored_from_a_backup_is_found_and_its_caches_are_rebuilt() -> Result<()> {
-    if !testenv::enabled("a real server restored from a backup is found") {
-        return Ok(());
-    }
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
     let in_alpha = maps(alpha.client().await?);
@@ -182,11 +176,9 @@ async fn a_real_server_restored_from_a_backup_is_found_and_its_caches_are_rebuil
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_real_cluster_whose_only_watch_is_forbidden_is_not_ready_until_it_is_granted()
 -> Result<()> {
-    if !testenv::enabled("a real cluster whose only watch is forbidden is not ready") {
-        return Ok(());
-    }
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
     let (fleet, _) = start()?;

@@ -23,17 +23,13 @@ pub(crate) fn sandbox() -> &'static Sandbox {
     })
 }
 
-/// A language's component, loaded once. `None`: it is not built, and this run is not one that needs everything.
-pub(crate) async fn load(language: &'static str) -> Result<Option<Revision>> {
+/// A language's component, loaded once.
+pub(crate) async fn load(language: &'static str) -> Result<Revision> {
     static LOADED: Mutex<BTreeMap<&str, Revision>> = Mutex::new(BTreeMap::new());
     if let Some(revision) = LOADED.lock().get(language) {
-        return Ok(Some(revision.clone()));
+        return Ok(revision.clone());
     }
-    let path = guests::conformance(language, "the cases of the conformance reconciler")?;
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    let revision = sandbox().load(path).await?;
+    let revision = sandbox().load(guests::conformance(language)?).await?;
     LOADED.lock().insert(language, revision.clone());
-    Ok(Some(revision))
+    Ok(revision)
 }

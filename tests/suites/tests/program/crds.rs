@@ -1,6 +1,6 @@
 //! `windlass crds DIR` and `windlass check --crds`: the recipe "A CRD from your types", from types to manifests and back, in Rust and Go.
 
-use crate::languages::{command, has_tools, windlass};
+use crate::languages::{command, windlass};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
@@ -160,10 +160,8 @@ async fn definitions_follow_types(project: &Project, language: &Language) -> Res
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn definitions_follow_types_in_rust() -> Result<()> {
-    if !has_tools(&["cargo"], "definitions of types in Rust") {
-        return Ok(());
-    }
     let project = Project::new()?;
     write_recipe(&project, &RUST)?;
     let page = fs::read_to_string(repository().join("docs/recipes.md"))?;
@@ -191,10 +189,8 @@ async fn definitions_follow_types_in_rust() -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn definitions_follow_types_in_go() -> Result<()> {
-    if !has_tools(&["go"], "definitions of types in Go") {
-        return Ok(());
-    }
     let project = Project::new()?;
     write_recipe(&project, &GO)?;
     let sdk = repository().join("guest-sdk/go");

@@ -1,6 +1,6 @@
 //! What `windlass get` tells of keys, once and for as long as it is let.
 
-use crate::languages::{command, has_tools};
+use crate::languages::command;
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, ask, client_of, fleet, key, start};
 use anyhow::{Context, Result};
@@ -38,28 +38,6 @@ async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
         .expect_code(0)?
         .stdout;
     assert!(text.contains("retry (v1/ConfigMap)"), "{text}");
-
-    // A terminal has short lines.
-    if has_tools(&["python3"], "tables in a terminal") {
-        let program = binary()?.display().to_string();
-        let shown = async |of: &[&str]| {
-            let args = ["-c", TERMINAL, &program, "get", "--admin", &address];
-            let args = [&args[..], of].concat();
-            let command = command(project.path(), "python3", args);
-            let shown = Program::spawn(command)?.wait(SOON).await?;
-            anyhow::Ok(shown.expect_code(0)?.stdout)
-        };
-        let table = shown(&["keys"]).await?;
-        assert!(table.contains(&of_key) && table.contains('…'), "{table}");
-        let width = |table: &str| table.lines().map(|line| line.chars().count()).max();
-        assert_eq!(width(&table), Some(80), "{table}");
-        assert!(width(&shown(&["keys", "-o", "wide"]).await?) > Some(80));
-        for what in ["clusters", "providers", "reconcilers", "tenants"] {
-            let table = shown(&[what]).await?;
-            assert!(table.lines().count() > 1, "{table}");
-            assert!(width(&table) <= Some(80), "{table}");
-        }
-    }
     Ok(())
 }
 
@@ -70,6 +48,44 @@ const TERMINAL: &str = "import fcntl, os, pty, struct, sys, termios\n\
     os.execv(sys.argv[1], sys.argv[1:])\n\
     try:\n    while shown := os.read(terminal, 4096):\n        os.write(1, shown)\n\
     except OSError:\n    pass\n";
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn tables_fit_a_terminal_unless_all_is_asked_for() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[denied()])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    client_of(&project, "alpha")
+        .await?
+        .ask("a", "world")
+        .await?;
+    let (_program, address) = start(&project).await?;
+    let of_key = key("alpha", "a")?;
+    eventually(SOON, "a key that is failing", || async {
+        let keys = ask(&project, &address, &["get", "keys", "--state", "failing"]).await?;
+        Ok(Seen::of(keys, |keys| keys["items"][0].is_object()))
+    })
+    .await?;
+    let program = binary()?.display().to_string();
+    let shown = async |of: &[&str]| {
+        let args = ["-c", TERMINAL, &program, "get", "--admin", &address];
+        let args = [&args[..], of].concat();
+        let command = command(project.path(), "python3", args);
+        let shown = Program::spawn(command)?.wait(SOON).await?;
+        anyhow::Ok(shown.expect_code(0)?.stdout)
+    };
+    let table = shown(&["keys"]).await?;
+    assert!(table.contains(&of_key) && table.contains('…'), "{table}");
+    let width = |table: &str| table.lines().map(|line| line.chars().count()).max();
+    assert_eq!(width(&table), Some(80), "{table}");
+    assert!(width(&shown(&["keys", "-o", "wide"]).await?) > Some(80));
+    for what in ["clusters", "providers", "reconcilers", "tenants"] {
+        let table = shown(&[what]).await?;
+        assert!(table.lines().count() > 1, "{table}");
+        assert!(width(&table) <= Some(80), "{table}");
+    }
+    Ok(())
+}
 
 #[tokio::test]
 async fn get_goes_on_to_print_what_changes_until_it_is_interrupted() -> Result<()> {

@@ -13,22 +13,21 @@ use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
 use windlass_harness::testenv::kcp::{Client, Workspace};
-use windlass_harness::testenv::{self, Binaries, Environment, Kcp, Spec};
+use windlass_harness::testenv::{Binaries, Environment, Kcp, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 const BIN: &str = "apis/example.com/v1/namespaces/default/httpbins/my-bin";
 const ACCESS: &str = "api/v1/namespaces/default/secrets/my-bin-access";
 
 #[tokio::test]
+#[ignore = "needs kubectl"]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("httpbin", 25).await
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
-    if !testenv::enabled("the README of httpbin on real servers") {
-        return Ok(());
-    }
     let environment =
         Environment::start([Spec::new("compute").with_controllers().with_user(USER)]).await?;
     let server = environment.server("compute");
@@ -191,10 +190,8 @@ impl Service {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn objects_of_two_real_workspaces_are_kept_on_a_real_compute_cluster() -> Result<()> {
-    if !testenv::enabled("the example httpbin on real servers") {
-        return Ok(());
-    }
     let service = Service::start().await?;
     let run = ["run", "-f", "windlass.yaml", "-f", "dev.yaml"];
     let run = run.iter().chain(&["--admin", "127.0.0.1:0"]);

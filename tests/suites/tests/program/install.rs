@@ -77,8 +77,9 @@ fn asked(folder: &Path, named: &BTreeSet<Right>) -> Result<BTreeSet<Right>> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn the_commands_of_the_page_do_what_it_says_on_real_servers() -> Result<()> {
-    if !testenv::enabled("the commands of docs/install.md") || !Pod::is_possible().await? {
+    if !Pod::is_possible().await? {
         return Ok(());
     }
     let folder = tempfile::tempdir()?;

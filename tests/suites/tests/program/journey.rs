@@ -20,7 +20,7 @@ mod typed;
 #[path = "journey/walks.rs"]
 mod walks;
 
-use crate::languages::{Language, command, has_tools, windlass};
+use crate::languages::{Language, command, windlass};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use second::Second;
@@ -50,40 +50,43 @@ struct Walk {
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_rust_goes_all_the_way() -> Result<()> {
     walk(&walks::RUST).await
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_typescript_goes_all_the_way() -> Result<()> {
     walk(&walks::TYPESCRIPT).await
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_javascript_goes_all_the_way() -> Result<()> {
     walk(&walks::JAVASCRIPT).await
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_python_goes_all_the_way() -> Result<()> {
     walk(&walks::PYTHON).await
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_go_goes_all_the_way() -> Result<()> {
     walk(&walks::GO).await
 }
 
 #[tokio::test]
+#[ignore = "needs other languages' tools"]
 async fn a_project_in_c_goes_all_the_way() -> Result<()> {
     walk(&walks::C).await
 }
 
 async fn walk(walk: &'static Walk) -> Result<()> {
     let lang = walk.language.lang;
-    if !has_tools(walk.language.tools, &format!("the journey in {lang}")) {
-        return Ok(());
-    }
     let project = step("a new project", Journey::begin(walk)).await?;
     step("its unit tests", project.unit_tests_pass()).await?;
     let stamped = project.greeter.clone() + &walk.language.stamp();

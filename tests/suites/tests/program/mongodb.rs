@@ -13,7 +13,7 @@ use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
 use windlass_harness::testenv::kcp::{Client, Workspace};
-use windlass_harness::testenv::{self, Binaries, Environment, Kcp, Kubelet, MongoOperator, Spec};
+use windlass_harness::testenv::{Binaries, Environment, Kcp, Kubelet, MongoOperator, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 /// A database of three members begins one after the other.
@@ -24,15 +24,14 @@ const CONNECTION: &str = "api/v1/namespaces/default/secrets/my-database-admin-ad
 const KIND: &str = "mongodbcommunity.mongodbcommunity.mongodb.com";
 
 #[tokio::test]
+#[ignore = "needs kubectl"]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("mongodb", 20).await
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
-    if !testenv::enabled("the README of mongodb on real servers") {
-        return Ok(());
-    }
     let spec = Spec::new("compute").with_stateful_sets().with_user(USER);
     let environment = Environment::start([spec]).await?;
     let server = environment.server("compute");
@@ -165,10 +164,8 @@ fn is_ready(database: &Value) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn databases_of_two_workspaces_run_under_the_real_operator() -> Result<()> {
-    if !testenv::enabled("the example mongodb on real servers") {
-        return Ok(());
-    }
     let service = Service::start().await?;
     let run = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
     let program = Program::start(service.folder.path(), run)?;

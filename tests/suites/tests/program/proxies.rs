@@ -8,7 +8,6 @@ use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv;
 use windlass_harness::testenv::real_proxy::{RealProxy, Scheme};
 
 /// Starts `run` with a value of `HTTPS_PROXY`, over one cluster that no name server knows.
@@ -61,12 +60,8 @@ async fn a_variable_that_names_no_proxy_ends_the_start_and_is_not_quoted() -> Re
 const NAMELESS: Duration = Duration::from_secs(120);
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_proxy_program_of_the_environment_serves_all_clusters_but_those_excepted() -> Result<()> {
-    if !testenv::enabled(
-        "a proxy program of the environment serves all clusters but those excepted",
-    ) {
-        return Ok(());
-    }
     for scheme in [Scheme::Http, Scheme::Socks5] {
         let (project, proxy) = (Project::new()?, RealProxy::start(scheme, true).await?);
         let server = Server::builder().tls().cluster("alpha").cluster("beta");

@@ -65,10 +65,8 @@ impl Prometheus {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_prometheus_reads_the_metrics_and_evaluates_every_alert_and_panel() -> Result<()> {
-    if !testenv::enabled("a Prometheus reads the metrics") {
-        return Ok(());
-    }
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let _server = fleet(&project, &["alpha"]).await?;

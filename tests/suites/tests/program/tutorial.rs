@@ -1,10 +1,8 @@
 //! The commands of docs/tutorial.md, run as they are written: from a kind to an image in a registry.
 
-use crate::languages::has_tools;
 use crate::readme::{bash, commands};
 use anyhow::Result;
 use windlass_harness::program::binary;
-use windlass_harness::testenv;
 use windlass_harness::testenv::real_registry::ReferrersRegistry;
 
 const PAGE: &str = "docs/tutorial.md";
@@ -40,11 +38,8 @@ trap 'if [[ $running ]]; then kill "$running"; wait "$running" || true; fi' EXIT
 const CHECK: &str = "windlass pull registry.example.com/banners:1.0.0 pulled.wasm\ncmp pulled.wasm .windlass/guest.wasm";
 
 #[tokio::test]
+#[ignore = "needs real servers and other languages' tools"]
 async fn the_commands_of_the_tutorial_do_what_it_says() -> Result<()> {
-    let what = "the commands of docs/tutorial.md";
-    if !testenv::enabled(what) || !has_tools(&["npm"], what) {
-        return Ok(());
-    }
     let folder = tempfile::tempdir()?;
     let registry = ReferrersRegistry::start().await?;
     std::fs::write(folder.path().join("registry"), registry.host())?;

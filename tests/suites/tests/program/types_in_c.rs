@@ -1,6 +1,5 @@
 //! `windlass types` for C: what it writes compiles without warnings, its names lead to the fields, and a misspelt one fails the build.
 
-use crate::languages::has_tools;
 use crate::project::Project;
 use crate::running::SOON;
 use crate::types_written::{object, succeeds, write};
@@ -8,16 +7,13 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
 use windlass_harness::program::Program;
-use windlass_harness::testenv;
 
 const GUEST: &str = include_str!("types_in_c/guest.c");
 const TEST: &str = include_str!("types_in_c/guest_test.c");
 
 #[tokio::test]
+#[ignore = "needs real servers and other languages' tools"]
 async fn objects_survive_names_of_fields_in_c_and_a_misspelt_one_fails_the_build() -> Result<()> {
-    if !has_tools(&["cc", "make"], "types in C") {
-        return Ok(());
-    }
     let project = Project::new()?;
     let new = ["new", "odd", "--lang", "c"];
     Program::run(project.path(), new, SOON)
@@ -36,11 +32,7 @@ async fn objects_survive_names_of_fields_in_c_and_a_misspelt_one_fails_the_build
     fs::write(folder.join("changed.json"), changed.to_string())?;
     let make = ["-c", "CFLAGS=-Werror make test"];
     let said = succeeds(&folder, "sh", &make).await?;
-    let passed = match testenv::enabled("objects of servers in C") {
-        true => "3 tests passed",
-        false => "2 tests passed",
-    };
-    ensure!(said.contains(passed), "{said}");
+    ensure!(said.contains("3 tests passed"), "{said}");
 
     let misspelt = GUEST.replace("ODD_SPEC_HOST", "ODD_SPEC_HOTS");
     fs::write(folder.join("guest.c"), misspelt)?;
@@ -53,7 +45,7 @@ async fn objects_survive_names_of_fields_in_c_and_a_misspelt_one_fails_the_build
     Ok(())
 }
 
-/// A header with all that were written, of which there are more with real servers.
+/// A header with all that were written.
 fn headers(folder: &Path) -> Result<String> {
     let mut text = String::new();
     for entry in fs::read_dir(folder)? {

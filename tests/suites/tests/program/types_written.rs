@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::sync::Mutex;
 use windlass_harness::program::Program;
 use windlass_harness::testenv::crds::{self, ClusterApi};
-use windlass_harness::testenv::{self, Environment, Server, Spec};
+use windlass_harness::testenv::{Environment, Server, Spec};
 
 /// A build of the SDK.
 pub(crate) const BUILD: Duration = Duration::from_secs(600);
@@ -85,17 +85,14 @@ const BUILT_IN: [&str; 4] = [
     "apiextensions.k8s.io/v1/CustomResourceDefinition",
 ];
 
-/// Writes the types of the odd kind into a folder; with real servers also of all kinds of Cluster API and cert-manager, and of built-in kinds.
+/// Writes the types of the odd kind, of all kinds of Cluster API and cert-manager, and of built-in kinds into a folder.
 pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
     fs::write(folder.join("odd.crd.json"), odd().to_string())?;
     write_object(folder, "odd", &object())?;
     let mut args: Vec<OsString> = ["types", "odd.crd.json", "--language", language]
         .map(OsString::from)
         .into();
-    let others = match testenv::enabled("types of kinds of other projects") {
-        true => crds::files()?,
-        false => Vec::new(),
-    };
+    let others = crds::files()?;
     args.extend(others.iter().map(|path| path.clone().into_os_string()));
     let written = Program::run(folder, args, BUILD).await?;
     let said = written.expect_code(0)?.stdout;
@@ -107,10 +104,7 @@ pub(crate) async fn write(folder: &Path, language: &str) -> Result<()> {
         ensure!(said.contains(&line), "{line} in {said}");
     }
     describes(folder, language)?;
-    if testenv::enabled("types of built-in kinds") {
-        write_built_in(folder, language).await?;
-    }
-    Ok(())
+    write_built_in(folder, language).await
 }
 
 /// The written types have the descriptions of the schema.

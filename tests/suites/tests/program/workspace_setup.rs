@@ -10,20 +10,19 @@ use tokio::process::Command;
 use windlass_harness::eventually::{DEADLINE, Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, Binaries, Environment, Kcp, Spec};
+use windlass_harness::testenv::{Binaries, Environment, Kcp, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
+#[ignore = "needs kubectl"]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
     readme::in_memory("workspace-setup", 10).await
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<()> {
-    if !testenv::enabled("the README of workspace-setup on real servers") {
-        return Ok(());
-    }
     let environment = Environment::start([Spec::new("register").with_user(USER)]).await?;
     let server = environment.server("register");
     let kcp = Kcp::start(&[]).await?;
@@ -32,11 +31,9 @@ async fn the_commands_of_the_readme_do_what_it_says_on_real_servers() -> Result<
 
 /// The register's cluster is a workspace too, which to the program is a cluster as any.
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_real_workspace_is_filled_and_registered_and_leaves_the_register_at_its_end() -> Result<()>
 {
-    if !testenv::enabled("the example workspace-setup on a real kcp") {
-        return Ok(());
-    }
     let kcp = Kcp::start(&[]).await?;
     let client = kcp.client().await?;
     let platform = client.workspace("root", "platform").await?;

@@ -102,10 +102,9 @@ fn provider(options: ClusterApiOptions) -> Vec<Arc<dyn Provider>> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_cluster_of_cluster_api_is_engaged_once_its_control_plane_is_initialized() -> Result<()> {
-    let Some(scene) = Scene::start("capi-initialized").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("capi-initialized").await?;
     let capi = Capi::v1beta2(&scene);
     capi.cluster("prod-eu", &json!({"region": "eu"})).await?;
     let text = scene.server(EAST).kubeconfig();
@@ -126,10 +125,9 @@ async fn a_cluster_of_cluster_api_is_engaged_once_its_control_plane_is_initializ
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn another_kubeconfig_of_cluster_api_counts_from_the_secret_alone() -> Result<()> {
-    let Some(scene) = Scene::start("capi-another-kubeconfig").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("capi-another-kubeconfig").await?;
     let capi = Capi::v1beta2(&scene);
     capi.make("prod", EAST).await?;
     let play = scene.play(provider(options(&scene)))?;
@@ -151,10 +149,9 @@ async fn another_kubeconfig_of_cluster_api_counts_from_the_secret_alone() -> Res
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_cluster_of_cluster_api_that_is_being_deleted_is_disengaged() -> Result<()> {
-    let Some(scene) = Scene::start("capi-being-deleted").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("capi-being-deleted").await?;
     let capi = Capi::v1beta2(&scene);
     for name in ["prod", "stays"] {
         capi.make(name, EAST).await?;
@@ -173,10 +170,9 @@ async fn a_cluster_of_cluster_api_that_is_being_deleted_is_disengaged() -> Resul
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_condition_or_a_selector_of_ones_own_decides_about_cluster_api() -> Result<()> {
-    let Some(scene) = Scene::start("capi-own-condition").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("capi-own-condition").await?;
     let capi = Capi::v1beta2(&scene);
     for name in ["chosen", "other"] {
         capi.make(name, EAST).await?;
@@ -200,10 +196,9 @@ async fn a_condition_or_a_selector_of_ones_own_decides_about_cluster_api() -> Re
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn the_older_version_of_cluster_api_and_its_topology_are_understood() -> Result<()> {
-    let Some(scene) = Scene::start("capi-v1beta1").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("capi-v1beta1").await?;
     let capi = Capi::v1beta1(&scene);
     capi.make("old", WEST).await?;
     let topology = json!({"spec": {"topology": {"class": "large", "version": "v1.36.1"}}});

@@ -105,10 +105,9 @@ fn local(scene: &Scene, server: &str) -> Result<ClusterSpec> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn objects_of_the_hub_are_pushed_to_all_clusters_repaired_and_deleted_there() -> Result<()> {
-    let Some(scene) = Scene::start("journey-push").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("journey-push").await?;
     for server in [EAST, WEST] {
         point(&scene, server, server).await?;
     }
@@ -158,10 +157,9 @@ async fn objects_of_the_hub_are_pushed_to_all_clusters_repaired_and_deleted_ther
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn one_unchanged_reconciler_works_in_a_single_cluster_and_in_many() -> Result<()> {
-    let Some(scene) = Scene::start("journey-unchanged").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("journey-unchanged").await?;
     let feeder = || -> Result<Controller> {
         let mut animals = Watch::new(config_map(), Enqueue::Primary);
         animals.label_selector = Some(format!("animal-of={}", scene.name).parse()?);

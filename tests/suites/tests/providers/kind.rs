@@ -16,10 +16,9 @@ fn provider(machine: &Machine) -> Vec<Arc<dyn Provider>> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn clusters_of_kind_come_and_go_and_a_damaged_one_hides_no_other() -> Result<()> {
-    let Some(scene) = Scene::start("kind-come-and-go").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("kind-come-and-go").await?;
     let machine = Machine::start()?;
     machine.put("fleet-a", scene.server(EAST))?;
     machine.put("other", scene.server(WEST))?;
@@ -42,10 +41,9 @@ async fn clusters_of_kind_come_and_go_and_a_damaged_one_hides_no_other() -> Resu
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_cluster_of_kind_that_is_made_anew_under_its_name_is_another_cluster() -> Result<()> {
-    let Some(scene) = Scene::start("kind-made-anew").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("kind-made-anew").await?;
     let machine = Machine::start()?;
     machine.put("fleet-a", scene.server(EAST))?;
     scene.animal(WEST, "goat").await?;
@@ -58,11 +56,10 @@ async fn a_cluster_of_kind_that_is_made_anew_under_its_name_is_another_cluster()
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn without_its_runtime_kind_is_a_problem_its_clusters_stay_and_others_join_later()
 -> Result<()> {
-    let Some(scene) = Scene::start("kind-without-runtime").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("kind-without-runtime").await?;
     let machine = Machine::start()?;
     machine.set_runtime(false)?;
     let play = scene.play(provider(&machine))?;

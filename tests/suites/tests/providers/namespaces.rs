@@ -34,10 +34,8 @@ fn key(name: &str) -> ObjectKey {
 
 impl Zoo {
     /// Namespaces of these names, which must not be those of other tests.
-    async fn start(name: &'static str, namespaces: &[&str]) -> Result<Option<Self>> {
-        let Some(scene) = Scene::start(name).await? else {
-            return Ok(None);
-        };
+    async fn start(name: &'static str, namespaces: &[&str]) -> Result<Self> {
+        let scene = Scene::start(name).await?;
         for one in namespaces {
             put(scene.client(HUB), &namespace(name, one)).await?;
         }
@@ -47,7 +45,7 @@ impl Zoo {
         };
         let play = scene.play(vec![Arc::new(Namespaces::new("namespaces", options))])?;
         play.engaged(namespaces).await?;
-        Ok(Some(Self { scene, play }))
+        Ok(Self { scene, play })
     }
 
     /// Makes an animal in a namespace, as an administrator.
@@ -88,11 +86,10 @@ async fn listed(client: &Client, options: &ListOptions) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn each_selected_namespace_is_a_cluster_whose_objects_are_in_default() -> Result<()> {
     let names = ["spaces-island", "spaces-jungle", "spaces-zoo"];
-    let Some(zoo) = Zoo::start("namespaces-are-clusters", &names).await? else {
-        return Ok(());
-    };
+    let zoo = Zoo::start("namespaces-are-clusters", &names).await?;
     for name in names {
         zoo.animal(name, "parrot").await?;
         zoo.fed(name, "parrot").await?;
@@ -132,10 +129,9 @@ async fn each_selected_namespace_is_a_cluster_whose_objects_are_in_default() -> 
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn every_verb_works_in_a_namespace_cluster_and_nothing_beyond_it() -> Result<()> {
-    let Some(zoo) = Zoo::start("namespaces-verbs", &["verbs-a", "verbs-b"]).await? else {
-        return Ok(());
-    };
+    let zoo = Zoo::start("namespaces-verbs", &["verbs-a", "verbs-b"]).await?;
     zoo.animal("verbs-a", "seen").await?;
     zoo.fed("verbs-a", "seen").await?;
     let client = zoo.client("verbs-a").await?;
@@ -237,11 +233,10 @@ async fn every_verb_works_in_a_namespace_cluster_and_nothing_beyond_it() -> Resu
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_deleted_namespace_is_gone_and_made_anew_is_another_cluster() -> Result<()> {
     let names = ["anew-again", "anew-stays"];
-    let Some(zoo) = Zoo::start("namespaces-made-anew", &names).await? else {
-        return Ok(());
-    };
+    let zoo = Zoo::start("namespaces-made-anew", &names).await?;
     let before = zoo.play.ready_soon("anew-again").await?;
     let stays = zoo.play.ready_soon("anew-stays").await?;
     let object = namespace(zoo.scene.name, "anew-again");
@@ -268,11 +263,10 @@ async fn a_deleted_namespace_is_gone_and_made_anew_is_another_cluster() -> Resul
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn other_credentials_for_the_server_reach_all_namespaces_under_load_and_fail_no_run()
 -> Result<()> {
-    let Some(scene) = Scene::start("namespaces-renewed").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("namespaces-renewed").await?;
     let (east, names) = (scene.client(EAST), ["renewed-one", "renewed-two"]);
     for name in names {
         put(east, &namespace(scene.name, name)).await?;

@@ -35,10 +35,9 @@ async fn behind_a_network(scene: &Scene) -> Result<(Proxy, TempDir, HubSource)> 
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_hub_that_was_away_is_caught_up_with_and_its_clusters_stay_meanwhile() -> Result<()> {
-    let Some(scene) = Scene::start("hub-away").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("hub-away").await?;
     for name in ["gone", "moves", "renewed", "stays"] {
         point(&scene, name, EAST).await?;
     }
@@ -91,11 +90,10 @@ fn namespace(name: &str, is_cluster: bool) -> Value {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn namespaces_of_a_server_that_was_away_stay_and_its_changes_are_caught_up_with() -> Result<()>
 {
-    let Some(scene) = Scene::start("namespaces-away").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("namespaces-away").await?;
     let hub = scene.client(HUB);
     let [gone, new, other, stays] = ["away-gone", "away-new", "away-other", "away-stays"];
     for name in [gone, other, stays] {

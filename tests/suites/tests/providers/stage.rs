@@ -20,7 +20,7 @@ use windlass_fleet::provider::Provider;
 use windlass_fleet::{ClusterName, Manager};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::testenv::crds::{self, ClusterApi};
-use windlass_harness::testenv::{self, Environment, Server, Spec};
+use windlass_harness::testenv::{Environment, Server, Spec};
 
 /// A loaded machine runs several tests of real servers at once.
 pub(crate) const SOON: Duration = Duration::from_secs(120);
@@ -80,11 +80,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A scene of this name. `None` if tests on real servers are not enabled; that is said then.
-    pub(crate) async fn start(name: &'static str) -> Result<Option<Self>> {
-        if !testenv::enabled(name) {
-            return Ok(None);
-        }
+    /// A scene of this name.
+    pub(crate) async fn start(name: &'static str) -> Result<Self> {
         windlass_harness::logs::init();
         let stage = Stage::shared().await?;
         let mut clients = BTreeMap::new();
@@ -95,11 +92,11 @@ impl Scene {
             put(&client, &namespace).await?;
             clients.insert(server, client);
         }
-        Ok(Some(Self {
+        Ok(Self {
             stage,
             name,
             clients,
-        }))
+        })
     }
 
     pub(crate) fn server(&self, server: &str) -> &Server {

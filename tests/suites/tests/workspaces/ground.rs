@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Mutex;
 use windlass_apiserver::{Server, Verb};
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
+use windlass_harness::testenv::Kcp;
 use windlass_harness::testenv::kcp::Client;
-use windlass_harness::testenv::{self, Kcp};
 
 /// A user of the real kcp who has no rights.
 pub(crate) const USER: &str = "deputy";
@@ -37,18 +37,15 @@ impl Ground {
         })
     }
 
-    /// The real kcp, which ends with the last test that uses it. `None` if tests on real servers are not enabled; that is said then.
-    pub(crate) async fn real(test: &str) -> Result<Option<Self>> {
-        if !testenv::enabled(test) {
-            return Ok(None);
-        }
+    /// The real kcp, which ends with the last test that uses it.
+    pub(crate) async fn real() -> Result<Self> {
         let mut shared = SHARED.lock().await;
         let kcp = match shared.upgrade() {
             Some(kcp) => kcp,
             None => Arc::new(Kcp::start(&[USER]).await?),
         };
         *shared = Arc::downgrade(&kcp);
-        Self::of(kcp).await.map(Some)
+        Self::of(kcp).await
     }
 
     /// A real kcp that no other test uses, which this one may harm.
@@ -109,11 +106,9 @@ macro_rules! on_both {
 
         mod real {
             $(#[tokio::test]
+            #[ignore = "needs real servers"]
             async fn $scenario() -> anyhow::Result<()> {
-                match crate::ground::Ground::real(stringify!($scenario)).await? {
-                    Some(ground) => super::$scenario(&ground).await,
-                    None => Ok(()),
-                }
+                super::$scenario(&crate::ground::Ground::real().await?).await
             })*
         }
     };
