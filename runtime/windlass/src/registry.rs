@@ -27,7 +27,7 @@ pub(crate) use policy::{GuestPolicy, ImagePattern};
 pub(crate) use reference::{Reference, SCHEME, is_host};
 pub(crate) use signature::PublicKey;
 
-use credentials::{DockerConfig, Login, MAX_CONFIG};
+use credentials::{CredentialsError, DockerConfig, Login, MAX_CONFIG};
 use manifest::Manifest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -48,8 +48,25 @@ use windlass_fleet::{ClusterName, Grant, GroupVersionKind, ObjectKey};
 /// Largest file of authorities, in bytes.
 const MAX_AUTHORITIES: u64 = 8 << 20;
 /// The key of a pull secret, and its type.
-const SECRET_KEY: &str = ".dockerconfigjson";
-const SECRET_TYPE: &str = "kubernetes.io/dockerconfigjson";
+/// A type of pull secrets, its key, and how its content is read.
+type SecretType = (
+    &'static str,
+    &'static str,
+    fn(&[u8], &str) -> Result<DockerConfig, CredentialsError>,
+);
+/// The types that a kubelet takes too.
+const SECRET_TYPES: [SecretType; 2] = [
+    (
+        "kubernetes.io/dockerconfigjson",
+        ".dockerconfigjson",
+        DockerConfig::read,
+    ),
+    (
+        "kubernetes.io/dockercfg",
+        ".dockercfg",
+        DockerConfig::read_old,
+    ),
+];
 
 /// How registries are reached, and what is kept.
 #[derive(Debug, Clone)]
@@ -221,13 +238,18 @@ impl Registries {
         let object = read.ok_or_else(|| foreign("there is none: create it"))?;
         let object: serde_json::Value =
             serde_json::from_slice(&object).map_err(|_| foreign("it is no object"))?;
-        if object["type"] != SECRET_TYPE {
-            return Err(foreign("its type is not kubernetes.io/dockerconfigjson"));
-        }
-        let data = object["data"][SECRET_KEY].as_str().unwrap_or_default();
+        let known = SECRET_TYPES
+            .iter()
+            .find(|(name, ..)| object["type"] == *name);
+        let (_, key, read) = known.ok_or_else(|| {
+            foreign(
+                "its type is not kubernetes.io/dockerconfigjson, and not kubernetes.io/dockercfg",
+            )
+        })?;
+        let data = object["data"][key].as_str().unwrap_or_default();
         let bytes = base64::engine::general_purpose::STANDARD.decode(data);
-        let bytes = bytes.map_err(|_| foreign("its .dockerconfigjson is not base64"))?;
-        Ok(DockerConfig::read(&bytes, &shown)?.without_helpers())
+        let bytes = bytes.map_err(|_| foreign(&format!("its {key} is not base64")))?;
+        Ok(read(&bytes, &shown)?.without_helpers())
     }
 }
 

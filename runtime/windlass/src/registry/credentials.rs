@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
@@ -21,11 +22,16 @@ const TOKEN_USER: &str = "<token>";
 /// What helpers print for a host that they do not know.
 const NOT_KNOWN: &str = "credentials not found";
 
-/// A user and a password. Has no `Debug`.
+/// What a registry, or its token server, is given. Has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Login {
-    user: String,
-    password: String,
+pub(crate) enum Login {
+    Password {
+        user: String,
+        password: String,
+    },
+    /// What `az acr login` and other logins without a password keep. A token server exchanges it (OAuth 2 refresh token,
+    /// distribution's specification of tokens).
+    IdentityToken(String),
 }
 
 /// Why there is no login. Never holds one.
@@ -33,10 +39,6 @@ pub(crate) struct Login {
 pub(crate) enum CredentialsError {
     #[error("{0}: it is no configuration of docker: {1}")]
     Unreadable(String, String),
-    #[error(
-        "the login for {0} is an identity token, which is not supported: log in with a user and a password or an access token"
-    )]
-    IdentityToken(String),
     #[error("the login for {0} is not readable: log in again with docker login")]
     Damaged(String),
     #[error("the credential helper {0} {1}")]
@@ -69,8 +71,12 @@ struct Helped {
 }
 
 impl Login {
+    /// The header with a password. `None`: an identity token is not sent so.
     pub(super) fn header(&self) -> Option<HeaderValue> {
-        basic(&self.user, &self.password).ok()
+        match self {
+            Self::Password { user, password } => basic(user, password).ok(),
+            Self::IdentityToken(_) => None,
+        }
     }
 }
 
@@ -80,9 +86,18 @@ impl DockerConfig {
     /// # Errors
     /// [`CredentialsError::Unreadable`], without its text.
     pub(crate) fn read(bytes: &[u8], from: &str) -> Result<Self, CredentialsError> {
-        serde_json::from_slice(bytes).map_err(|error| {
-            let at = format!("line {}, column {}", error.line(), error.column());
-            CredentialsError::Unreadable(from.to_owned(), at)
+        parse(bytes, from)
+    }
+
+    /// Reads the content of a Secret of the type `kubernetes.io/dockercfg`: the logins alone.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_old(bytes: &[u8], from: &str) -> Result<Self, CredentialsError> {
+        let auths = parse(bytes, from)?;
+        Ok(Self {
+            auths,
+            ..Self::default()
         })
     }
 
@@ -132,6 +147,14 @@ impl DockerConfig {
     }
 }
 
+/// Parses a file with logins, of which the error holds nothing.
+fn parse<T: DeserializeOwned>(bytes: &[u8], from: &str) -> Result<T, CredentialsError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let at = format!("line {}, column {}", error.line(), error.column());
+        CredentialsError::Unreadable(from.to_owned(), at)
+    })
+}
+
 /// The host, and the path, that an entry is for: older ones are URLs of an API.
 fn place(key: &str) -> &str {
     let bare = key.strip_prefix("https://").or(key.strip_prefix("http://"));
@@ -149,17 +172,17 @@ fn place(key: &str) -> &str {
 impl Entry {
     fn login(&self, host: &str) -> Result<Option<Login>, CredentialsError> {
         if !self.identitytoken.is_empty() {
-            return Err(CredentialsError::IdentityToken(host.to_owned()));
+            return Ok(Some(Login::IdentityToken(self.identitytoken.clone())));
         }
         if self.auth.is_empty() {
             let (user, password) = (self.username.clone(), self.password.clone());
-            return Ok((!user.is_empty()).then_some(Login { user, password }));
+            return Ok((!user.is_empty()).then_some(Login::Password { user, password }));
         }
         let decoded = STANDARD.decode(self.auth.trim()).ok();
         let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
         let login = text.as_deref().and_then(|text| text.split_once(':'));
         let (user, password) = login.ok_or_else(|| CredentialsError::Damaged(host.to_owned()))?;
-        Ok(Some(Login {
+        Ok(Some(Login::Password {
             user: user.to_owned(),
             // docker pads what it writes.
             password: password.trim_end_matches('\0').to_owned(),
@@ -192,13 +215,14 @@ async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>, Credentials
     }
     let helped: Helped =
         serde_json::from_slice(&printed).map_err(|_| failed("printed no login"))?;
-    match helped.username.as_str() {
-        TOKEN_USER => Err(CredentialsError::IdentityToken(host.to_owned())),
-        _ => Ok(Some(Login {
+    Ok(Some(if helped.username == TOKEN_USER {
+        Login::IdentityToken(helped.secret)
+    } else {
+        Login::Password {
             user: helped.username,
             password: helped.secret,
-        })),
-    }
+        }
+    }))
 }
 
 /// Whether a program succeeds, and what it prints. It is killed if this is dropped.
@@ -228,7 +252,10 @@ mod tests {
     async fn login(config: serde_json::Value, host: &str, name: &str) -> Option<(String, String)> {
         let config = DockerConfig::read(config.to_string().as_bytes(), "test").unwrap();
         let login = config.login(host, name).await.unwrap();
-        login.map(|login| (login.user, login.password))
+        login.map(|login| match login {
+            Login::Password { user, password } => (user, password),
+            Login::IdentityToken(token) => (TOKEN_USER.to_owned(), token),
+        })
     }
 
     fn is(user: &str, password: &str) -> Option<(String, String)> {
@@ -258,6 +285,17 @@ mod tests {
         assert_eq!(of("docker.io", "library/guest").await, is("hub", "pw"));
         assert_eq!(of("registry.example.com:5000", "guest").await, None);
         assert_eq!(of("registry.example.com.evil.test", "guest").await, None);
+    }
+
+    #[tokio::test]
+    async fn identity_tokens_and_older_secrets_have_logins() {
+        let config = json!({"auths": {"a.io": {"auth": STANDARD.encode("0000:"), "identitytoken": "refresh"}}});
+        assert_eq!(login(config, "a.io", "x").await, is(TOKEN_USER, "refresh"));
+        let older =
+            json!({"https://a.io": {"username": "me", "password": "pw", "email": "me@a.io"}});
+        let older = DockerConfig::read_old(older.to_string().as_bytes(), "test").unwrap();
+        let found = older.login("a.io", "x").await.unwrap();
+        assert!(matches!(found, Some(Login::Password { user, .. }) if user == "me"));
     }
 
     #[tokio::test]

@@ -26,6 +26,9 @@ const MAX_MESSAGE: u64 = 16 << 10;
 /// How much of a registry's message is shown.
 const SHOWN: usize = 200;
 
+/// The type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
 /// Calls about one image, with one login.
@@ -180,28 +183,23 @@ impl<'a> Session<'a> {
         challenge: Challenge,
         from: &Uri,
     ) -> Result<Option<HeaderValue>, RegistryError> {
-        let login = self.login.as_ref().and_then(Login::header);
         let (realm, service) = match challenge {
-            Challenge::Basic => return Ok(login),
+            Challenge::Basic => return Ok(self.login.as_ref().and_then(Login::header)),
             Challenge::Bearer { realm, service } => (realm, service),
         };
-        let scope = format!("repository:{}:{}", self.image.name(), self.actions);
-        let url = challenge::token_url(&realm, service.as_deref(), &scope);
-        let url = self.http.resolve(from, &url)?;
-        let ask = Ask {
-            authorization: login,
-            ..Ask::new(Method::GET, url)
-        };
+        let ask = self.ask_for_token(from, &realm, service.as_deref())?;
         let answer = self.http.send(&ask).await?;
-        let answer = self.succeeded(answer, Method::GET, ask.url.path()).await?;
+        let answer = self.succeeded(answer, ask.method, ask.url.path()).await?;
         let bytes = answer.read("a token", MAX_TOKEN).await?;
+        /// A token server may name it twice.
         #[derive(Deserialize)]
         struct Token {
-            #[serde(alias = "access_token")]
             token: Option<String>,
+            access_token: Option<String>,
         }
         let token: Option<Token> = serde_json::from_slice(&bytes).ok();
-        let token = token.and_then(|token| token.token).unwrap_or_default();
+        let token = token.and_then(|named| named.token.or(named.access_token));
+        let token = token.unwrap_or_default();
         let value = HeaderValue::from_str(&format!("Bearer {token}"));
         let mut value = value.map_err(|_| RegistryError::Foreign {
             host: self.image.host().to_owned(),
@@ -209,6 +207,28 @@ impl<'a> Session<'a> {
         })?;
         value.set_sensitive(true);
         Ok(Some(value))
+    }
+
+    /// The request for a token: with the login, or in exchange for an identity token.
+    fn ask_for_token(
+        &self,
+        from: &Uri,
+        realm: &str,
+        service: Option<&str>,
+    ) -> Result<Ask, RegistryError> {
+        let scope = format!("repository:{}:{}", self.image.name(), self.actions);
+        if let Some(Login::IdentityToken(token)) = &self.login {
+            let form = challenge::token_form(service, &scope, token);
+            return Ok(Ask {
+                content: Some((FORM, form.into())),
+                ..Ask::new(Method::POST, self.http.resolve(from, realm)?)
+            });
+        }
+        let url = challenge::token_url(realm, service, &scope);
+        Ok(Ask {
+            authorization: self.login.as_ref().and_then(Login::header),
+            ..Ask::new(Method::GET, self.http.resolve(from, &url)?)
+        })
     }
 
     /// The answer, if it is of success.
@@ -287,3 +307,6 @@ fn unwritten(error: std::io::Error) -> RegistryError {
         reason: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,8 @@ pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 pub(crate) const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The annotation of a layer [`SIMPLE`] that holds the signature.
 pub(crate) const SIMPLE_SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+/// The annotation that holds the certificate of a keyless one.
+pub(crate) const SIMPLE_CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 
 /// What cosign says that it signs, in either format: an image, by its digest.
 const SIGNS_IMAGE: &str = "https://sigstore.dev/cosign/sign/v1";
@@ -29,7 +31,25 @@ pub(crate) enum Signature {
     /// A Sigstore bundle, in JSON.
     Bundle(String),
     /// A payload, in JSON, and its signature, in base64.
-    Simple { payload: String, signature: String },
+    Simple {
+        payload: String,
+        signature: String,
+        /// A certificate is beside it: a keyless signature.
+        #[serde(default)]
+        has_certificate: bool,
+    },
+}
+
+impl Signature {
+    /// Whether a certificate stands for its key.
+    fn is_keyless(&self) -> bool {
+        match self {
+            Self::Bundle(text) => bundle::is_keyless(text),
+            Self::Simple {
+                has_certificate, ..
+            } => *has_certificate,
+        }
+    }
 }
 
 /// Why a signature does not count. Reads behind "it".
@@ -43,6 +63,10 @@ pub(crate) enum SignatureError {
     OtherImage,
     #[error("is by none of the keys in spec.guests.signatures.keys")]
     OtherKey,
+    #[error(
+        "is keyless, by a certificate, and only the keys in spec.guests.signatures.keys count: sign the image with cosign sign --key too"
+    )]
+    Keyless,
 }
 
 /// Finds a signature of the image by one of the keys.
@@ -58,15 +82,20 @@ pub(crate) fn verify(
     for signature in signatures {
         let verified = match signature {
             Signature::Bundle(text) => bundle::verify(text, image, keys),
-            Signature::Simple { payload, signature } => {
-                simple::verify(payload, signature, image, keys)
-            }
+            Signature::Simple {
+                payload,
+                signature: signed,
+                ..
+            } => simple::verify(payload, signed, image, keys),
         };
-        let Err(error) = verified else {
-            return Ok(());
+        let error = match verified {
+            Ok(()) => return Ok(()),
+            Err(SignatureError::OtherKey) if signature.is_keyless() => SignatureError::Keyless,
+            Err(error) => error,
         };
         // A signature of this image by a stranger says more than damaged ones.
-        if closest.is_none() || error == SignatureError::OtherKey {
+        let is_close = matches!(error, SignatureError::OtherKey | SignatureError::Keyless);
+        if closest.is_none() || is_close {
             closest = Some(error);
         }
     }

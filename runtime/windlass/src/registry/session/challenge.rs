@@ -81,10 +81,23 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 
 /// The URL from which a token comes.
 pub(super) fn token_url(realm: &str, service: Option<&str>, scope: &str) -> String {
-    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let divider = if realm.contains('?') { '&' } else { '?' };
+    format!("{realm}{divider}{}", query(service, scope))
+}
+
+/// The form that exchanges an identity token for a token (OAuth 2, of distribution's token servers).
+pub(super) fn token_form(service: Option<&str>, scope: &str, identity_token: &str) -> String {
+    let (query, token) = (query(service, scope), encode(identity_token));
+    format!("grant_type=refresh_token&client_id=windlass&{query}&refresh_token={token}")
+}
+
+fn query(service: Option<&str>, scope: &str) -> String {
     let service = service.map_or_else(String::new, |name| format!("service={}&", encode(name)));
-    format!("{realm}{divider}{service}scope={}", encode(scope))
+    format!("{service}scope={}", encode(scope))
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 #[cfg(test)]

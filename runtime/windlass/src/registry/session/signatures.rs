@@ -4,7 +4,7 @@ use super::{MAX_MANIFEST, Session};
 use crate::registry::digest::ImageDigest;
 use crate::registry::error::RegistryError;
 use crate::registry::manifest::{Descriptor, Manifest};
-use crate::registry::signature::{BUNDLE, SIMPLE, SIMPLE_SIGNATURE, Signature};
+use crate::registry::signature::{BUNDLE, SIMPLE, SIMPLE_CERTIFICATE, SIMPLE_SIGNATURE, Signature};
 use http::{Method, StatusCode};
 
 /// Signatures of each format that are looked at: the newest, which registries and signers append. A user who may push can add more, and so
@@ -48,7 +48,11 @@ impl Session<'_> {
                 let signature = layer.annotations[SIMPLE_SIGNATURE].as_str();
                 if let (Some(signature), Some(payload)) = (signature, self.text(layer).await?) {
                     let signature = signature.to_owned();
-                    found.push(Signature::Simple { payload, signature });
+                    found.push(Signature::Simple {
+                        payload,
+                        signature,
+                        has_certificate: layer.annotations[SIMPLE_CERTIFICATE].is_string(),
+                    });
                 }
             }
         }

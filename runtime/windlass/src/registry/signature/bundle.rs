@@ -3,6 +3,7 @@
 use super::{PublicKey, SIGNS_IMAGE, SignatureError, check_signed, decode, read};
 use crate::registry::digest::ImageDigest;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
 /// The media types of a bundle v0.3, as its own field has them.
@@ -20,6 +21,16 @@ const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v";
 struct Bundle {
     media_type: String,
     dsse_envelope: Option<Envelope>,
+    #[serde(default)]
+    verification_material: Material,
+}
+
+/// Where the key of a signature is from.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Material {
+    certificate: Option<IgnoredAny>,
+    x509_certificate_chain: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +88,14 @@ pub(super) fn verify(
     check_statement(&payload, image)?;
     let message = to_be_signed(&envelope.payload_type, &payload);
     check_signed(keys, &message, &decode(&signature.sig)?)
+}
+
+/// Whether a certificate stands for the key of a bundle.
+pub(super) fn is_keyless(text: &str) -> bool {
+    let material = read::<Bundle>(text.as_bytes()).map(|bundle| bundle.verification_material);
+    material.is_ok_and(|material| {
+        material.certificate.is_some() || material.x509_certificate_chain.is_some()
+    })
 }
 
 /// Whether the statement says that this image is signed.

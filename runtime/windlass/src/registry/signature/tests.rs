@@ -72,7 +72,28 @@ impl Signer {
     fn simple(&self, payload: &Json) -> Signature {
         let payload = payload.to_string();
         let signature = self.sign(payload.as_bytes());
-        Signature::Simple { payload, signature }
+        Signature::Simple {
+            payload,
+            signature,
+            has_certificate: false,
+        }
+    }
+}
+
+/// As cosign writes what it signs with a certificate.
+fn keyless(signature: Signature) -> Signature {
+    match signature {
+        Signature::Bundle(text) => {
+            let certificate = r#""certificate":{"rawBytes":"MIIB"}"#;
+            Signature::Bundle(text.replace(r#""publicKey":{"hint":"any"}"#, certificate))
+        }
+        Signature::Simple {
+            payload, signature, ..
+        } => Signature::Simple {
+            payload,
+            signature,
+            has_certificate: true,
+        },
     }
 }
 
@@ -124,6 +145,13 @@ fn a_signature_by_a_stranger_does_not_count() {
         assert_eq!(error, Err(Some(SignatureError::OtherKey)));
     }
     assert_eq!(verify(&[], image(), &keys), Err(None));
+    for signature in [
+        stranger.bundle(&statement(image(), SIGNS_IMAGE)),
+        stranger.simple(&payload(image(), SIGNS_IMAGE)),
+    ] {
+        let error = verify(&[keyless(signature)], image(), &keys);
+        assert_eq!(error, Err(Some(SignatureError::Keyless)));
+    }
 }
 
 #[test]
@@ -154,7 +182,10 @@ fn an_attestation_about_an_image_is_no_signature_of_it() {
 fn every_changed_byte_of_a_signed_payload_ends_its_signature() {
     let signer = Signer::p256();
     let signed = signer.simple(&payload(image(), SIGNS_IMAGE));
-    let Signature::Simple { payload, signature } = signed else {
+    let Signature::Simple {
+        payload, signature, ..
+    } = signed
+    else {
         panic!("made above")
     };
     for at in 0..payload.len() {
@@ -166,6 +197,7 @@ fn every_changed_byte_of_a_signed_payload_ends_its_signature() {
         let changed = Signature::Simple {
             payload,
             signature: signature.clone(),
+            has_certificate: false,
         };
         assert!(
             verify(&[changed], image(), &[signer.public()]).is_err(),
