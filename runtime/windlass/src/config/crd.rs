@@ -23,10 +23,28 @@ struct Column {
     name: &'static str,
     of: &'static str,
     path: &'static str,
+    /// Shown by `-o wide` alone.
+    is_wide: bool,
 }
 
 const fn column(name: &'static str, of: &'static str, path: &'static str) -> Column {
-    Column { name, of, path }
+    let is_wide = false;
+    Column {
+        name,
+        of,
+        path,
+        is_wide,
+    }
+}
+
+impl Column {
+    fn json(&self) -> Json {
+        let mut json = json!({"name": self.name, "type": self.of, "jsonPath": self.path});
+        if self.is_wide {
+            json["priority"] = json!(1);
+        }
+        json
+    }
 }
 
 /// A kind as an object of a cluster.
@@ -51,7 +69,13 @@ const REASON: Column = column(
     "string",
     ".status.conditions[?(@.type==\"Ready\")].reason",
 );
+/// A condition stays when no process runs, and this does not.
+const SEEN: Column = column("Seen", "date", ".status.lastHeartbeatTime");
 const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
+const REVISION: Column = Column {
+    is_wide: true,
+    ..column("Revision", "string", ".status.revision")
+};
 
 const PROVIDER: Definition = Definition {
     kind: Kind::Provider,
@@ -66,6 +90,7 @@ const PROVIDER: Definition = Definition {
         column("Found", "integer", ".status.found"),
         column("Engaged", "integer", ".status.engaged"),
         column("Refused", "integer", ".status.refused"),
+        SEEN,
         AGE,
     ],
 };
@@ -81,6 +106,7 @@ const TENANT: Definition = Definition {
         REASON,
         column("Namespaces", "integer", ".status.namespaces"),
         column("Reconcilers", "integer", ".status.reconcilers"),
+        SEEN,
         AGE,
     ],
 };
@@ -97,6 +123,8 @@ const RECONCILER: Definition = Definition {
         REASON,
         column("Clusters", "integer", ".status.clusters"),
         column("Failing", "integer", ".status.keys.backoff"),
+        REVISION,
+        SEEN,
         AGE,
     ],
 };
@@ -129,11 +157,7 @@ pub(crate) fn manager_schema() -> Result<Json, SchemaError> {
 impl Definition {
     fn of<Spec: JsonSchema, Status: JsonSchema>(&self) -> Result<Json, SchemaError> {
         let (group, version) = API_VERSION.split_once('/').unwrap_or(("", API_VERSION));
-        let columns = self
-            .columns
-            .iter()
-            .map(|Column { name, of, path }| json!({"name": name, "type": of, "jsonPath": path}));
-        let columns: Vec<Json> = columns.collect();
+        let columns: Vec<Json> = self.columns.iter().map(Column::json).collect();
         Ok(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

@@ -1,4 +1,4 @@
-//! Records Events about refused changes, and about their end. Entry point: [`Notices::update`].
+//! Records Events about refused documents and changes, and about their end. Entry point: [`Notices::update`].
 //!
 //! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
 //! refuses.
@@ -10,8 +10,16 @@ use crate::config::kinds::{Identity, Kind};
 use std::collections::BTreeMap;
 use windlass_fleet::api::EventType;
 
-/// Documents whose last good version is in effect in place of the current one, and why.
-type Refused = BTreeMap<Identity, String>;
+/// Documents whose current version is not in effect.
+type Refused = BTreeMap<Identity, Refusal>;
+
+/// Why a version is not in effect, and what is in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    why: String,
+    /// The last good version is.
+    has_earlier: bool,
+}
 
 /// The refusals that were recorded.
 #[derive(Default)]
@@ -20,13 +28,15 @@ pub(super) struct Notices {
     recorded: Refused,
     /// Documents that cannot be read, with an earlier version in effect.
     kept: BTreeMap<Identity, Problem>,
+    /// New objects of the local cluster that are refused, and why.
+    refused_objects: BTreeMap<Identity, String>,
 }
 
 /// What has changed about a document.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     /// The current version is refused, or refused for a new reason.
-    Refused(String),
+    Refused(Refusal),
     /// The current version is in effect again.
     InEffect,
 }
@@ -35,6 +45,11 @@ impl Notices {
     /// Sets the documents that cannot be read, with an earlier version in effect.
     pub(super) fn set_kept(&mut self, kept: BTreeMap<Identity, Problem>) {
         self.kept = kept;
+    }
+
+    /// Sets the objects of the local cluster that are refused. Those with an earlier version in effect are set above.
+    pub(super) fn set_refused_objects(&mut self, refused: BTreeMap<Identity, String>) {
+        self.refused_objects = refused;
     }
 
     /// Records what has changed since the last update. Never waits. The log and the status have the same messages.
@@ -51,15 +66,30 @@ impl Notices {
     }
 
     fn refused(&self, app: &App) -> Refused {
-        let kept = self.kept.iter();
-        let documents = kept.map(|(identity, problem)| (identity.clone(), problem.to_string()));
+        let objects = self.refused_objects.iter().map(|(identity, why)| {
+            let refusal = Refusal {
+                why: why.clone(),
+                has_earlier: false,
+            };
+            (identity.clone(), refusal)
+        });
+        let documents = self.kept.iter().map(|(identity, problem)| {
+            let refusal = Refusal {
+                why: problem.to_string(),
+                has_earlier: true,
+            };
+            (identity.clone(), refusal)
+        });
         let served = app.statuses.all().into_iter();
         let reconcilers = served.filter_map(|(name, entry)| {
             let kind = Kind::Reconciler;
-            entry.revision?;
-            Some((Identity { kind, name }, entry.problem?))
+            let refusal = Refusal {
+                has_earlier: entry.revision.is_some(),
+                why: entry.problem?,
+            };
+            Some((Identity { kind, name }, refusal))
         });
-        reconcilers.chain(documents).collect()
+        objects.chain(reconcilers).chain(documents).collect()
     }
 }
 
@@ -82,10 +112,18 @@ fn news(
 
 fn event(news: News) -> OwnEvent {
     let (event_type, reason, note) = match news {
-        News::Refused(why) => (
+        News::Refused(Refusal {
+            why,
+            has_earlier: true,
+        }) => (
             EventType::Warning,
             "ReloadRefused",
             format!("the change is not in effect, the last good version is: {why}"),
+        ),
+        News::Refused(Refusal { why, .. }) => (
+            EventType::Warning,
+            "Refused",
+            format!("nothing of it is in effect: {why}"),
         ),
         News::InEffect => (
             EventType::Normal,
@@ -113,8 +151,15 @@ mod tests {
         }
     }
 
+    fn refusal(why: &str) -> Refusal {
+        Refusal {
+            why: why.to_owned(),
+            has_earlier: true,
+        }
+    }
+
     fn refused(all: &[(&str, &str)]) -> Refused {
-        let one = |(name, why): &(&str, &str)| (identity(name), (*why).to_owned());
+        let one = |(name, why): &(&str, &str)| (identity(name), refusal(why));
         all.iter().map(one).collect()
     }
 
@@ -127,7 +172,7 @@ mod tests {
             ("gone", "x"),
         ]);
         let now = refused(&[("same", "x"), ("other", "y"), ("new", "z")]);
-        let why = |why: &str| News::Refused(why.to_owned());
+        let why = |why: &str| News::Refused(refusal(why));
         assert_eq!(
             news(&recorded, &now, |of| of.name != "gone"),
             [

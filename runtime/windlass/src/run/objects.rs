@@ -9,7 +9,7 @@ pub(super) mod status;
 
 use crate::app::App;
 use crate::config::document::Problem;
-use crate::config::kinds::{API_VERSION, Kind};
+use crate::config::kinds::{API_VERSION, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
 use crate::config::objects::{Accepted, Objects, ValueSource, Values, Verdict};
 use arc_swap::ArcSwapOption;
@@ -130,6 +130,16 @@ impl Feed {
         *self.outcomes.verdicts.lock() = Arc::new(verdicts);
         merged.problems.extend(self.problem());
         merged
+    }
+
+    /// The objects that are refused, and why, without those that only time may settle.
+    pub(super) fn refused(&self) -> BTreeMap<Identity, String> {
+        let verdicts = self.outcomes.verdicts.lock().clone();
+        let refused = verdicts.iter().filter_map(|verdict| {
+            let refused = verdict.refused.as_ref().filter(|one| !one.is_unknown)?;
+            Some((verdict.object.identity(), refused.message.clone()))
+        });
+        refused.collect()
     }
 
     /// Why the objects may be old, if what was read before stays in effect.

@@ -174,6 +174,9 @@ impl Reload {
             self.changes.put(Box::new(controller));
         }
         let changes = self.reconcilers.follow(&merged.configuration);
+        let refused = self.objects.as_ref().map(Feed::refused);
+        self.notices
+            .set_refused_objects(refused.unwrap_or_default());
         self.notices.set_kept(merged.kept);
         self.apply_changes(changes);
         self.watch_all(&listing);

@@ -66,6 +66,25 @@ async fn servers_refuse_what_the_program_refuses_and_take_what_it_takes() -> Res
     Ok(())
 }
 
+/// Waits for an Event of this reason about an object of the team, with the object's uid, by which kubectl describe finds it.
+async fn expect_event(hub: &Hub, reason: &str, name: &str) -> Result<()> {
+    let events = hub.api(&json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "any", "namespace": "team-a"},
+    }))?;
+    eventually(SOON, &format!("an Event {reason} about {name}"), || async {
+        let all = events.0.list(&Default::default()).await?;
+        let of = |event: &DynamicObject| {
+            let about = &event.data["involvedObject"];
+            event.data["reason"] == reason
+                && about["name"] == name
+                && about["uid"].as_str().is_some_and(|uid| uid.len() > 9)
+        };
+        Ok(Seen::of(all.items, |all| all.iter().any(of)))
+    })
+    .await
+    .map(drop)
+}
+
 #[tokio::test]
 #[ignore = "needs real servers"]
 async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Result<()> {
@@ -95,9 +114,18 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
     let mut broken = hello("team-a/broken");
     broken["spec"]["config"] = json!({"greeting": ["x"]});
     hub.create(broken.clone()).await?;
-    hub.expect(&broken, "Loaded False Refused").await?;
+    let status = hub.expect(&broken, "Loaded False Refused").await?;
+    assert_ne!(status["lastHeartbeatTime"], Json::Null, "{status}");
+    expect_event(&hub, "Refused", "broken").await?;
     ready().await?;
     hub.delete(&broken).await?;
+    // Nor does an object whose guest nobody has.
+    let mut unknown = hello("team-a/unknown");
+    unknown["spec"]["guest"] = json!({"name": "nothing"});
+    hub.create(unknown.clone()).await?;
+    hub.expect(&unknown, "Accepted False UnknownGuest").await?;
+    expect_event(&hub, "Refused", "unknown").await?;
+    hub.delete(&unknown).await?;
     let x = hello("team-a/x");
     hub.create(x.clone()).await?;
     let status = hub.expect(&x, "Ready True Reconciling").await?;
@@ -158,7 +186,7 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
     // A config that the guest does not take is refused in the same way.
     let broken = json!({"guest": {"name": "hello"}, "config": {"greeting": ["x"]}});
     hub.change(&x, broken).await?;
-    hub.expect(&x, "Loaded False Refused").await?;
+    hub.expect(&x, "Loaded False ServesEarlier").await?;
     alpha.ask("third", "world").await?;
     alpha
         .expect_value(
@@ -167,19 +195,7 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
             Some("ahoy, world, from alpha"),
         )
         .await?;
-    let events = hub.api(&json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "any", "namespace": "team-a"},
-    }))?;
-    eventually(SOON, "an Event about the refused change", || async {
-        let all = events.0.list(&Default::default()).await?;
-        // With the object's uid, by which kubectl describe finds it.
-        let of = |event: &DynamicObject| {
-            let (reason, about) = (&event.data["reason"], &event.data["involvedObject"]);
-            reason == "ReloadRefused" && about["uid"].as_str().is_some_and(|uid| uid.len() > 9)
-        };
-        Ok(Seen::of(all.items, |all| all.iter().any(of)))
-    })
-    .await?;
+    expect_event(&hub, "ReloadRefused", "x").await?;
     // Healed.
     hub.change(&x, json!({"config": {"greeting": "hi"}}))
         .await?;

@@ -214,7 +214,7 @@ async fn use_the_rest(hub: &Hub, ports: &[u16; 3], registry: &str) -> Result<()>
         let wrong = format!("{registry}/team-a/none:1");
         hub.change(&second, json!({"guest": {"image": wrong}}))
             .await?;
-        hub.expect(&second, "Loaded False Refused").await?;
+        hub.expect(&second, "Loaded False ServesEarlier").await?;
         hub.change(&second, json!({"guest": {"image": image}}))
             .await?;
         hub.expect(&second, "Ready True Reconciling").await?;

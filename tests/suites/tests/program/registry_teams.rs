@@ -100,7 +100,7 @@ async fn refused(hub: &Hub, of: &Json, words: &str) -> Result<()> {
     eventually(SOON, &what, || async {
         let seen = hub.status(of).await?["conditions"].clone();
         let loaded = seen.as_array().into_iter().flatten();
-        let loaded = loaded.filter(|one| one["type"] == "Loaded" && one["reason"] == "Refused");
+        let loaded = loaded.filter(|one| one["type"] == "Loaded" && one["status"] == "False");
         let says = |one: &Json| {
             one["message"]
                 .as_str()

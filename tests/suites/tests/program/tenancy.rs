@@ -118,7 +118,7 @@ async fn teams_reach_neither_clusters_nor_rights_nor_namespaces_of_each_other() 
     });
     hub.change(&object("Tenant", "a", json!({})), secrets)
         .await?;
-    hub.expect(&of_a, "Ready False Refused").await?;
+    hub.expect(&of_a, "Ready False ServesEarlier").await?;
     alpha.ask("late", "world").await?;
     beta.ask("late", "world").await?;
     beta.expect_value("late-greeting", "greeting", Some("b, world, from beta"))
@@ -228,7 +228,7 @@ async fn config_comes_from_secrets_of_the_own_namespace_and_is_shown_nowhere() -
     let status = hub.expect(&x, "Accepted False ConfigUnavailable").await?;
     hub.merge(&secret("team-a", ""), change("greeting: [hunter5]"))
         .await?;
-    let refused = hub.expect(&x, "Loaded False Refused").await?;
+    let refused = hub.expect(&x, "Loaded False ServesEarlier").await?;
     alpha.ask("b", "world").await?;
     alpha
         .expect_value("b-greeting", "greeting", Some("hunter3, world, from alpha"))

@@ -29,6 +29,9 @@ pub(crate) struct Condition {
 pub(crate) struct ReconcilerStatus {
     /// The generation that the status is about.
     pub(crate) observed_generation: i64,
+    /// When the process that leads was here last: a few minutes ago, or none runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_heartbeat_time: String,
     /// Accepted: its document is valid and its tenant is known. Loaded: its guest serves as the document asks. Ready: it reconciles.
     pub(crate) conditions: Vec<Condition>,
     /// The Tenant that claims its namespace.
@@ -81,6 +84,9 @@ pub(crate) struct LastFailure {
 pub(crate) struct TenantStatus {
     /// The generation that the status is about.
     pub(crate) observed_generation: i64,
+    /// When the process that leads was here last: a few minutes ago, or none runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_heartbeat_time: String,
     /// Accepted: its document is valid and in effect. Ready: the same, and no namespace of its own is claimed by another Tenant.
     pub(crate) conditions: Vec<Condition>,
     /// The namespaces that it claims and that exist.
@@ -95,6 +101,9 @@ pub(crate) struct TenantStatus {
 pub(crate) struct ProviderStatus {
     /// The generation that the status is about.
     pub(crate) observed_generation: i64,
+    /// When the process that leads was here last: a few minutes ago, or none runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_heartbeat_time: String,
     /// Accepted: its document is valid and in effect. Ready: it has read its source, and can use all of it.
     pub(crate) conditions: Vec<Condition>,
     /// Clusters that it found and could name.

@@ -1,7 +1,7 @@
 //! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
 //!
-//! A status is written when it differs from the one that the object has: once a second at most, and after a change of numbers alone once in
-//! ten seconds. Of many, changed conditions are written first, and then each object has its turn. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
+//! A status is written when it differs from the one that the object has: once a second at most, after a change of numbers alone once in
+//! ten seconds, and without a change once in five minutes. Of many, changed conditions are written first, and then each object has its turn. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
 
 mod desired;
 mod turns;
@@ -15,6 +15,7 @@ use crate::config::kinds::{API_VERSION, Identity, Kind};
 use crate::config::objects::{Object, Verdict};
 use desired::{Sources, provider, reconciler, tenant};
 use futures::StreamExt;
+use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -29,6 +30,8 @@ use windlass_fleet::{Client, ClusterName, GroupVersionKind, ObjectKey};
 const ROUND: Duration = Duration::from_secs(1);
 /// Time between two writes of an object of which numbers alone have changed.
 const NUMBERS: Duration = Duration::from_secs(10);
+/// Time between two writes of an object in which nothing has changed: it shows that a process runs.
+const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
 /// Time until a write that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(15);
 /// Writes at once.
@@ -118,7 +121,10 @@ fn due(
 trait AnyStatus: Serialize + DeserializeOwned + PartialEq + Clone + Default {
     fn conditions(&mut self) -> &mut Vec<Condition>;
 
-    /// The status without numbers.
+    /// The time of the last heartbeat.
+    fn heartbeat(&mut self) -> &mut String;
+
+    /// The status without numbers and heartbeat.
     fn quiet(&self) -> Self;
 }
 
@@ -127,11 +133,16 @@ impl AnyStatus for Status {
         &mut self.conditions
     }
 
+    fn heartbeat(&mut self) -> &mut String {
+        &mut self.last_heartbeat_time
+    }
+
     fn quiet(&self) -> Self {
         Self {
             keys: Default::default(),
             clusters: 0,
             last_failure: None,
+            last_heartbeat_time: String::new(),
             ..self.clone()
         }
     }
@@ -142,10 +153,15 @@ impl AnyStatus for TenantStatus {
         &mut self.conditions
     }
 
+    fn heartbeat(&mut self) -> &mut String {
+        &mut self.last_heartbeat_time
+    }
+
     fn quiet(&self) -> Self {
         Self {
             namespaces: 0,
             reconcilers: 0,
+            last_heartbeat_time: String::new(),
             ..self.clone()
         }
     }
@@ -156,11 +172,16 @@ impl AnyStatus for ProviderStatus {
         &mut self.conditions
     }
 
+    fn heartbeat(&mut self) -> &mut String {
+        &mut self.last_heartbeat_time
+    }
+
     fn quiet(&self) -> Self {
         Self {
             found: 0,
             engaged: 0,
             refused: 0,
+            last_heartbeat_time: String::new(),
             ..self.clone()
         }
     }
@@ -188,14 +209,29 @@ fn differs<S: AnyStatus>(
         .and_then(|present| present.status)
         .unwrap_or_default();
     keep_times(status.conditions(), present.conditions());
+    let now = std::mem::take(status.heartbeat());
+    if is_recent(present.heartbeat(), &now) {
+        status.heartbeat().clone_from(present.heartbeat());
+    }
     if status == present {
         return None;
     }
+    *status.heartbeat() = now;
     let change = match status.quiet() == present.quiet() {
         true => Change::Numbers,
         false => Change::Conditions,
     };
     Some((change, serde_json::to_value(&status).ok()?))
+}
+
+/// Whether a heartbeat is young enough to stay.
+fn is_recent(heartbeat: &str, now: &str) -> bool {
+    let parse = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let (Some(heartbeat), Some(now)) = (parse(heartbeat), parse(now)) else {
+        return false;
+    };
+    let age = now.duration_since(heartbeat);
+    !age.is_negative() && age < HEARTBEAT
 }
 
 /// Keeps the times of conditions whose status is as it was.
@@ -249,5 +285,24 @@ impl Write {
             }
         };
         (self.identity, is_done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_stays_for_five_minutes() {
+        let now = "2026-01-01T00:10:00Z";
+        for (heartbeat, stays) in [
+            ("2026-01-01T00:05:01Z", true),
+            ("2026-01-01T00:05:00Z", false),
+            // Of a process whose clock is wrong.
+            ("2026-01-01T00:10:01Z", false),
+            ("", false),
+        ] {
+            assert_eq!(is_recent(heartbeat, now), stays, "{heartbeat:?}");
+        }
     }
 }

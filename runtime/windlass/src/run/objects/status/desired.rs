@@ -97,6 +97,7 @@ pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
     };
     Status {
         observed_generation: verdict.object.generation,
+        last_heartbeat_time: sources.now.clone(),
         conditions: vec![
             of("Accepted", accepted),
             of("Loaded", is_loaded),
@@ -128,7 +129,8 @@ fn is_loaded(verdict: &Verdict, loaded: Option<&ReconcilerStatus>) -> Holds {
             let message = "an earlier version of this object is in effect".to_owned();
             (NO, "EarlierVersion", message)
         }
-        (_, Some(problem)) => (NO, "Refused", problem.clone()),
+        (None, Some(problem)) => (NO, "Refused", problem.clone()),
+        (Some(_), Some(problem)) => (NO, "ServesEarlier", problem.clone()),
         (None, None) => loading("its guest is being loaded"),
         (Some(_), None) if loaded.loading.is_some() => loading("a newer version is being loaded"),
         (Some(_), None) => holds("Loaded"),
@@ -161,6 +163,7 @@ pub(super) fn tenant(sources: &Sources, verdict: &Verdict) -> TenantStatus {
     let own = sources.reconcilers.values().filter(|of| of.tenant == *name);
     TenantStatus {
         observed_generation: verdict.object.generation,
+        last_heartbeat_time: sources.now.clone(),
         conditions: vec![
             condition(sources, verdict, "Accepted", accepted),
             condition(sources, verdict, "Ready", ready),
@@ -212,6 +215,7 @@ pub(super) fn provider(sources: &Sources, verdict: &Verdict) -> ProviderStatus {
     let count = |of: fn(&Found) -> usize| number(found.map_or(0, of));
     ProviderStatus {
         observed_generation: verdict.object.generation,
+        last_heartbeat_time: sources.now.clone(),
         conditions: vec![
             condition(sources, verdict, "Accepted", accepted),
             condition(sources, verdict, "Ready", ready),
