@@ -7,9 +7,10 @@
 
 use anyhow::Context as _;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy, contexts};
+use windlass_fleet::cluster::{Kubeconfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
 use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -53,14 +54,10 @@ async fn main() -> anyhow::Result<()> {
 
     // A provider discovers clusters; this one is told them by the program.
     let clusters = Arc::new(Clusters::new("kubeconfig"));
-    for context in contexts(&yaml)? {
-        let config = ClusterConfig::from_kubeconfig_text(
-            &yaml,
-            Some(&context),
-            None,
-            &KubeconfigPolicy::file(),
-        )?;
-        clusters.put(ClusterSpec::new(ClusterName::new(&context)?, config));
+    let kubeconfig = Kubeconfig::parse(&yaml, Path::new(&path).parent())?;
+    for context in kubeconfig.contexts(&KubeconfigPolicy::file()) {
+        let name = ClusterName::new(context.name)?;
+        clusters.put(ClusterSpec::new(name, context.config?));
     }
 
     let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);

@@ -34,7 +34,7 @@ mod sync_check;
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{
     AllowServers, AllowServersError, ClusterConfig, ConfigError, ContextConfig, CredentialPlugin,
-    ExecPolicy, KubeconfigPolicy, ServerNotAllowed, contexts, every_context,
+    ExecPolicy, Kubeconfig, KubeconfigPolicy, ServerNotAllowed,
 };
 pub use crate::http::proxy::{Proxy, ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
 pub use crate::http::transport::{

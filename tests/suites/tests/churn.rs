@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_apiserver::Server;
-use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy, every_context};
+use windlass_fleet::cluster::{ClusterConfig, Kubeconfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, GroupVersionKind,
@@ -102,7 +102,7 @@ impl World {
 }
 
 fn configs(kubeconfig: &str) -> Result<Vec<ClusterConfig>> {
-    let contexts = every_context(kubeconfig, None, &KubeconfigPolicy::file())?;
+    let contexts = Kubeconfig::parse(kubeconfig, None)?.contexts(&KubeconfigPolicy::file());
     Ok(contexts
         .into_iter()
         .map(|context| context.config)

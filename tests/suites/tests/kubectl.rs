@@ -1,12 +1,14 @@
-//! The real `kubectl` against the in-memory server, without flags that a cluster would not need.
+//! The real `kubectl` against the in-memory server, without flags that a cluster would not need, and over odd kubeconfigs.
 //!
 //! It is the one on `PATH`, or the one built with the real servers.
 
+#[path = "kubectl/kubeconfigs.rs"]
+mod kubeconfigs;
 #[path = "kubectl/run.rs"]
 mod run;
 
 use anyhow::{Result, ensure};
-use run::Kubectl;
+use run::{Kubectl, find};
 
 const DEPLOYMENT: &str = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"app":"web"}},
 "spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},
@@ -21,6 +23,12 @@ const CRD: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResou
 
 const WIDGET: &str =
     r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":3}}"#;
+
+#[tokio::test]
+#[ignore = "needs kubectl"]
+async fn kubeconfigs_are_read_as_kubectl_reads_them() -> Result<()> {
+    kubeconfigs::compare(&find()?).await
+}
 
 #[tokio::test]
 #[ignore = "needs kubectl"]

@@ -1,10 +1,11 @@
 //! The address, TLS and credentials of one API server. Entry point: [`ClusterConfig`].
 //!
-//! Reads one context of a kubeconfig, within a [`KubeconfigPolicy`]. File references become absolute. Credentials are not loaded here: a
+//! Made of one context of a [`Kubeconfig`], within a [`KubeconfigPolicy`]. File references become absolute. Credentials are not loaded here: a
 //! configuration only says where they are.
 
 mod access_provider;
 mod allow_servers;
+mod context;
 mod error;
 mod files;
 mod in_cluster;
@@ -15,18 +16,17 @@ mod tests;
 
 pub use access_provider::CredentialPlugin;
 pub use allow_servers::{AllowServers, AllowServersError, ServerNotAllowed};
+pub use context::ContextConfig;
 pub use error::ConfigError;
 pub(crate) use files::{MAX_REFERENCED, certificates};
+pub use kubeconfig::Kubeconfig;
 pub(crate) use kubeconfig::{Exec, InteractiveMode, Secret, User};
 pub use policy::{ExecPolicy, KubeconfigPolicy};
 
 use crate::http::proxy::Proxy;
-use files::{authority, digest_files, resolve_cluster, resolve_user};
+use files::digest_files;
 use http::Uri;
-use kubeconfig::{Kubeconfig, KubeconfigCluster, NamedContext};
-use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,19 +90,7 @@ impl ClusterConfig {
         base_dir: Option<&Path>,
         policy: &KubeconfigPolicy,
     ) -> Result<Self, ConfigError> {
-        let kubeconfig = parse(yaml)?;
-        let absent = |context: &str| ConfigError::NoContext {
-            context: context.to_owned(),
-            present: present(&kubeconfig),
-        };
-        let context = context
-            .or(kubeconfig.current_context.as_deref())
-            .ok_or_else(|| absent("(current)"))?;
-        let mut contexts = kubeconfig.contexts.iter();
-        let named = contexts
-            .find(|named| named.name == context)
-            .ok_or_else(|| absent(context))?;
-        Parts::of(&kubeconfig).config(named, base_dir, policy)
+        Kubeconfig::parse(yaml, base_dir)?.context(context, policy)
     }
 
     /// A server without TLS or credentials of its own, such as one on loopback.
@@ -237,166 +225,6 @@ impl fmt::Debug for ClusterConfig {
             .field("server", &self.server())
             .finish_non_exhaustive()
     }
-}
-
-fn parse(yaml: &str) -> Result<Kubeconfig, ConfigError> {
-    Kubeconfig::parse(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))
-}
-
-/// Contexts of a kubeconfig, for an error.
-fn present(kubeconfig: &Kubeconfig) -> String {
-    let names = kubeconfig.contexts.iter().take(10);
-    let names: Vec<&str> = names.map(|context| context.name.as_str()).collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
-}
-
-/// Names of all contexts of a kubeconfig, in file order.
-///
-/// # Errors
-/// [`ConfigError::Parse`].
-pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
-    let contexts = parse(yaml)?.contexts.into_iter();
-    Ok(contexts.map(|context| context.name).collect())
-}
-
-/// One context of a kubeconfig.
-pub struct ContextConfig {
-    /// The context's name.
-    pub name: String,
-    /// The name of its cluster; empty if the context has none.
-    pub cluster: String,
-    /// How its server is reached, or why the context cannot be used.
-    pub config: Result<ClusterConfig, ConfigError>,
-}
-
-/// Every context of a kubeconfig on its own, in file order. One that cannot be used does not affect the others.
-///
-/// # Errors
-/// [`ConfigError::Parse`] when the whole cannot be read; else each context has its own.
-pub fn every_context(
-    yaml: &str,
-    base_dir: Option<&Path>,
-    policy: &KubeconfigPolicy,
-) -> Result<Vec<ContextConfig>, ConfigError> {
-    let kubeconfig = parse(yaml)?;
-    let parts = Parts::of(&kubeconfig);
-    let read = |named: &NamedContext| ContextConfig {
-        name: named.name.clone(),
-        cluster: match &named.context {
-            Some(context) => context.cluster.clone(),
-            None => String::new(),
-        },
-        config: parts.config(named, base_dir, policy),
-    };
-    Ok(kubeconfig.contexts.iter().map(read).collect())
-}
-
-/// Clusters and users of a kubeconfig by name. The first of a name counts.
-struct Parts<'a> {
-    clusters: HashMap<&'a str, &'a KubeconfigCluster>,
-    users: HashMap<&'a str, &'a User>,
-}
-
-impl<'a> Parts<'a> {
-    fn of(kubeconfig: &'a Kubeconfig) -> Self {
-        let clusters = kubeconfig.clusters.iter().rev();
-        let users = kubeconfig.users.iter().rev();
-        Self {
-            clusters: clusters
-                .filter_map(|named| Some((named.name.as_str(), named.cluster.as_ref()?)))
-                .collect(),
-            users: users
-                .filter_map(|named| Some((named.name.as_str(), named.user.as_ref()?)))
-                .collect(),
-        }
-    }
-
-    fn config(
-        &self,
-        named: &NamedContext,
-        base_dir: Option<&Path>,
-        policy: &KubeconfigPolicy,
-    ) -> Result<ClusterConfig, ConfigError> {
-        let unusable = |reason: String| ConfigError::Unusable {
-            context: named.name.clone(),
-            reason,
-        };
-        let context = named.context.as_ref();
-        let context = context.ok_or_else(|| unusable("it is empty".to_owned()))?;
-        let cluster = self.clusters.get(context.cluster.as_str());
-        let absent = || unusable(format!("cluster {:?} is not defined", context.cluster));
-        let mut cluster = (*cluster.ok_or_else(absent)?).clone();
-        // A missing user is none, as in client-go.
-        let user = context
-            .user
-            .as_deref()
-            .and_then(|name| self.users.get(name));
-        let mut user = user.map(|user| (*user).clone()).unwrap_or_default();
-        let mut files = Vec::new();
-        resolve_cluster(&mut cluster, base_dir, &mut files);
-        resolve_user(&mut user, base_dir, &mut files);
-        policy.check(&named.name, &cluster, &user, &files)?;
-        let authority = authority(&cluster).map_err(unusable)?;
-        if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
-            exec.cluster = Some(cluster_info(&cluster, authority.as_deref()));
-        }
-        let server = cluster.server.as_deref();
-        let server = server.ok_or_else(|| unusable("its cluster has no server".to_owned()))?;
-        let url: Uri = server
-            .parse()
-            .map_err(|_| ConfigError::Url(server.to_owned()))?;
-        let proxy = proxy(&named.name, cluster.proxy_url.as_deref())?;
-        policy.check_server(&named.name, &url, proxy.as_ref())?;
-        let access = Access {
-            url,
-            namespace: context
-                .namespace
-                .clone()
-                .unwrap_or_else(|| "default".into()),
-            authorities: match &authority {
-                Some(pem) => Some(certificates(pem).map_err(unusable)?),
-                None => None,
-            },
-            authorities_file: None,
-            accept_invalid_certs: cluster.insecure_skip_tls_verify.unwrap_or(false),
-            tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
-            proxy,
-            allow_servers: policy.allow_servers.clone(),
-            user,
-        };
-        ClusterConfig::new(access, files.into_iter().map(|(_, path)| path).collect())
-    }
-}
-
-/// What client-go passes to a plugin that asks for its cluster: `Cluster` of `client.authentication.k8s.io`.
-fn cluster_info(cluster: &KubeconfigCluster, authority: Option<&[u8]>) -> serde_json::Value {
-    use base64::Engine as _;
-    let authority = authority.map(|pem| base64::engine::general_purpose::STANDARD.encode(pem));
-    let extension = cluster.extensions.iter();
-    let mut extension = extension.filter(|e| e.name == "client.authentication.k8s.io/exec");
-    let mut info = json!({
-        "server": cluster.server, "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
-        "certificate-authority-data": authority, "proxy-url": cluster.proxy_url,
-        "disable-compression": cluster.disable_compression, "tls-server-name": cluster.tls_server_name,
-        "config": extension.next().map(|e| e.extension.clone()),
-    });
-    if let Some(fields) = info.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    info
-}
-
-/// The proxy of a context, if it names one.
-fn proxy(context: &str, url: Option<&str>) -> Result<Option<Proxy>, ConfigError> {
-    let named = url.filter(|url| !url.is_empty()).map(Proxy::parse);
-    named.transpose().map_err(|reason| ConfigError::Proxy {
-        context: context.to_owned(),
-        reason,
-    })
 }
 
 fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {

@@ -108,6 +108,7 @@ impl From<TransportError> for ApiError {
             | TransportError::NoDescriptors { .. }
             | TransportError::Credentials { .. }
             | TransportError::Encoded { .. } => ApiCode::Unavailable,
+            TransportError::Anonymous { .. } => ApiCode::Unauthorized,
             TransportError::Timeout { .. } | TransportError::Busy { .. } => ApiCode::Timeout,
             TransportError::RateLimited { .. } => ApiCode::Throttled,
             TransportError::TooLarge { .. }

@@ -1,4 +1,4 @@
-//! Clusters from kubeconfig files, as they come, change and go. Entry point: [`KubeconfigFiles::new`].
+//! Clusters from kubeconfig files, as they come, change and go. Entry points: [`KubeconfigFiles::new`] and [`read_merged`].
 
 mod names;
 mod scan;
@@ -10,7 +10,7 @@ use super::engaged::Engaged;
 use super::name_template::NameTemplate;
 use super::problems::Problems;
 use super::{Problem, Provider, ProviderError};
-use crate::cluster::ExecPolicy;
+use crate::cluster::{ExecPolicy, Kubeconfig};
 use crate::engage::{Engage, ServerChange};
 use futures::future::BoxFuture;
 use names::Names;
@@ -50,6 +50,9 @@ pub struct KubeconfigFilesOptions {
     pub base: PathBuf,
     /// Files, and folders of files. A path that does not exist yet is read when it appears.
     pub paths: Vec<PathBuf>,
+    /// Whether several paths are files of one kubeconfig, which are merged as kubectl merges those of `$KUBECONFIG`. Default: each file stands
+    /// for itself.
+    pub merged: bool,
     /// Names of files that count in folders; `*` matches any characters. Default, if empty: [`DEFAULT_GLOBS`].
     pub globs: Vec<String>,
     /// How clusters are named. Default: as their contexts.
@@ -60,10 +63,38 @@ pub struct KubeconfigFilesOptions {
     pub on_server_change: ServerChange,
 }
 
+/// Reads files as one kubeconfig, as kubectl reads those of `$KUBECONFIG`. Files that are not there are left out; `None` if none is there.
+/// Blocks on the file system.
+///
+/// # Errors
+/// A file that cannot be used.
+pub fn read_merged(paths: &[PathBuf]) -> Result<Option<Kubeconfig>, UnusableFile> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in paths {
+        let next = scan::read(path).map_err(|reason| UnusableFile {
+            path: path.clone(),
+            reason,
+        })?;
+        if let Some(next) = next {
+            merged.get_or_insert_default().merge(next);
+        }
+    }
+    Ok(merged)
+}
+
+/// A kubeconfig file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct UnusableFile {
+    path: PathBuf,
+    reason: scan::Unusable,
+}
+
 /// Provides every context of every file as a cluster, under a name of a template.
 ///
 /// * A file that is gone takes its clusters with it. One that cannot be read or is not a kubeconfig, as while it is being written,
 ///   keeps its last good clusters, and is reported; so does a single context that cannot be used.
+/// * Of files that are merged, each keeps its last good contents. A file that is not there is left out.
 /// * A cluster that has not changed goes on undisturbed. A change of a file that a kubeconfig refers to (CA, token, certificate, key) counts.
 /// * Of equal names the one that is engaged already counts, else the first one in the order of the paths. The others are
 ///   reported.

@@ -7,13 +7,13 @@ pub(crate) use providers::provider;
 use crate::config::document::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Document};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use std::path::Path;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, ConfigError, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::file;
-use windlass_fleet::provider::kubeconfig_files::LARGEST;
+use windlass_fleet::provider::kubeconfig_files::{LARGEST, read_merged};
 
 /// The local cluster: the one that the Manager names, else the cluster of this pod, else none.
 ///
@@ -75,11 +75,10 @@ fn in_cluster() -> Result<ClusterConfig, ConfigError> {
     )
 }
 
-/// The cluster that kubectl would use: a context, or the current one, of a kubeconfig, or of the files that kubectl reads. The first file
-/// that has the context counts, with its own clusters and users.
+/// The cluster that kubectl would use: a context, or the current one, of a kubeconfig, or of the files that kubectl reads, merged as there.
 ///
 /// # Errors
-/// When no file has such a context, or it cannot be used.
+/// When a file cannot be read, there is none, there is no such context, or it cannot be used.
 pub(crate) fn of_kubectl(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -91,26 +90,15 @@ pub(crate) fn of_kubectl(
             providers::files_of_kubectl(listed, std::env::home_dir())
         }
     };
-    let mut refused = anyhow!("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG");
-    for path in files {
-        let shown = path.display();
-        let bytes = match file::read(&path, LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                refused =
-                    anyhow!("{shown}: {error}; name a kubeconfig with --kubeconfig or KUBECONFIG");
-                continue;
-            }
-        };
-        let text = String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))?;
-        let policy = KubeconfigPolicy::file();
-        match ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), &policy) {
-            Ok(config) => return Ok(config),
-            Err(error @ ConfigError::NoContext { .. }) => refused = anyhow!("{shown}: {error}"),
-            Err(error) => bail!("{shown}: {error}"),
-        }
-    }
-    Err(refused)
+    let shown = files.iter().map(|path| path.display().to_string());
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let Some(merged) = read_merged(&files)? else {
+        bail!(
+            "there is no kubeconfig, looked for {shown:?}: name one with --kubeconfig or KUBECONFIG"
+        );
+    };
+    let config = merged.context(context, &KubeconfigPolicy::file());
+    config.with_context(|| shown)
 }
 
 fn read_kubeconfig(

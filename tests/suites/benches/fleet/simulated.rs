@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{ContextConfig, KubeconfigPolicy, every_context};
+use windlass_fleet::cluster::{ContextConfig, Kubeconfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 
 /// Has this program serve a layout.
@@ -146,7 +146,8 @@ impl Simulated {
 
     /// How a manager reaches each cluster.
     pub(crate) fn specs(&self) -> Result<Vec<ClusterSpec>> {
-        let contexts = every_context(&self.address.kubeconfig, None, &KubeconfigPolicy::file())?;
+        let kubeconfig = Kubeconfig::parse(&self.address.kubeconfig, None)?;
+        let contexts = kubeconfig.contexts(&KubeconfigPolicy::file());
         let spec = |context: ContextConfig| {
             let name = ClusterName::new(context.name)?;
             anyhow::Ok(ClusterSpec::new(name, context.config?))

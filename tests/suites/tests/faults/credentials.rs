@@ -194,7 +194,13 @@ async fn a_cluster_whose_token_ended_holds_its_keys_until_it_gets_another() -> R
     rig.add("beta")?;
     rig.simulated("alpha").cut_watches();
     let status = rig.reaches("alpha", ClusterState::Degraded).await?;
-    assert!(status.reason.contains("Unauthorized"), "{}", status.reason);
+    assert!(
+        status
+            .reason
+            .contains("401 (Unauthorized) to requests without credentials"),
+        "its kubeconfig has a user without any: {}",
+        status.reason
+    );
     rig.put("alpha", "seed-0", "changed meanwhile")?;
     rig.put("beta", "seed-0", "changed meanwhile")?;
     rig.add("alpha")?;

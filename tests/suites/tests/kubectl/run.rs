@@ -153,7 +153,8 @@ fn expect(arguments: &[&str], text: &str, wanted: &str) -> Result<()> {
     Ok(())
 }
 
-fn find() -> Result<PathBuf> {
+/// The program, on `PATH` or built with the real servers.
+pub(crate) fn find() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let known = std::env::split_paths(&path)
         .map(|folder| folder.join("kubectl"))

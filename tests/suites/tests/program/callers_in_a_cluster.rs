@@ -39,6 +39,7 @@ impl Stage {
         project.write("clusters/alpha.kubeconfig", server.kubeconfig())?;
         project.write("hub.kubeconfig", server.kubeconfig_of(USER))?;
         project.write("person.kubeconfig", server.kubeconfig_of(PERSON))?;
+        write_in_parts(&project, &server.kubeconfig_of(PERSON))?;
         let manager = "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: manager}\nspec:\n  \
              local: {kubeconfig: ./hub.kubeconfig}\n  admin: {authentication: TokenReview, metricsAuthentication: Token}\n  \
              leaderElection: {enabled: true, namespace: default}\n";
@@ -149,6 +150,17 @@ impl Stage {
         let args = args.iter().copied().chain(usual).chain(place);
         Program::run(self.project.path(), args, SOON).await
     }
+}
+
+/// A kubeconfig in three files.
+fn write_in_parts(project: &Project, whole: &str) -> Result<()> {
+    let (rest, contexts) = whole.split_once("contexts:").context("contexts")?;
+    let (rest, users) = rest.split_once("users:").context("users")?;
+    let (_, clusters) = rest.split_once("clusters:").context("clusters")?;
+    project.write("contexts.part", format!("contexts:{contexts}"))?;
+    project.write("users.part", format!("users:{users}"))?;
+    project.write("clusters.part", format!("clusters:{clusters}"))?;
+    Ok(())
 }
 
 /// Service accounts that may read, change, or do nothing; and the person, who may use them.
@@ -380,7 +392,7 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
         refused.stderr
     );
 
-    // The context is in one of the files that kubectl would read.
+    // The context, its cluster and its user are in files of their own, as kubectl merges them.
     let (_, port) = stage.http.address.rsplit_once(':').context("a port")?;
     let args = [
         "get",
@@ -393,7 +405,10 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
         port,
     ];
     let args = args.into_iter().chain(["--as-service-account", "viewer"]);
-    let listed = [("KUBECONFIG", "absent.kubeconfig:person.kubeconfig")];
+    let listed = [(
+        "KUBECONFIG",
+        "absent.part:contexts.part:clusters.part:users.part",
+    )];
     let finished = Program::start_with(stage.project.path(), args, &listed)?;
     finished.wait(SOON).await?.expect_code(0)?;
 

@@ -1,12 +1,9 @@
 //! A server that an object describes, with credentials from a plugin of the operator's own. Entry point:
 //! [`ClusterConfig::from_access_provider`].
 
-use super::kubeconfig::{
-    Kubeconfig, KubeconfigCluster, KubeconfigContext, NamedCluster, NamedContext, NamedUser,
-    Variable,
-};
+use super::kubeconfig::{Entry, Kubeconfig, KubeconfigCluster, KubeconfigContext, Variable};
 use super::{
-    ClusterConfig, ConfigError, Exec, ExecPolicy, InteractiveMode, KubeconfigPolicy, Parts, User,
+    ClusterConfig, ConfigError, Exec, ExecPolicy, InteractiveMode, KubeconfigPolicy, User,
 };
 
 /// A credential plugin that the operator configured: a program that prints an `ExecCredential`. It is run as those of kubeconfigs are, with
@@ -68,30 +65,22 @@ impl ClusterConfig {
             exec: Some(plugin.exec()),
             ..User::default()
         };
-        let context = NamedContext {
-            name: name.to_owned(),
-            context: Some(KubeconfigContext {
-                cluster: name.to_owned(),
-                user: Some(name.to_owned()),
-                namespace: None,
-            }),
+        let context = KubeconfigContext {
+            cluster: name.to_owned(),
+            user: name.to_owned(),
+            namespace: String::new(),
         };
         let kubeconfig = Kubeconfig {
-            clusters: vec![NamedCluster {
-                name: name.to_owned(),
-                cluster: Some(cluster),
-            }],
-            users: vec![NamedUser {
-                name: name.to_owned(),
-                user: Some(user),
-            }],
-            ..Kubeconfig::default()
+            clusters: [(name.to_owned(), Entry::new(cluster, &None))].into(),
+            users: [(name.to_owned(), Entry::new(user, &None))].into(),
+            contexts: [(name.to_owned(), context)].into(),
+            current_context: None,
         };
         let policy = KubeconfigPolicy {
             exec: ExecPolicy::Allow,
             ..policy.clone()
         };
-        Parts::of(&kubeconfig).config(&context, None, &policy)
+        kubeconfig.context(Some(name), &policy)
     }
 }
 

@@ -88,9 +88,12 @@ fn errors_name_the_contexts_and_quote_nothing_secret() {
 }
 
 #[test]
-fn contexts_are_listed_in_order() {
-    assert_eq!(contexts(&kubeconfig("{}")).unwrap(), ["a"]);
-    assert!(contexts("- not: one").is_err());
+fn contexts_are_listed() {
+    let read = Kubeconfig::parse(&kubeconfig("{}"), None).unwrap();
+    let names = read.contexts(&KubeconfigPolicy::file());
+    let names: Vec<_> = names.iter().map(|context| &context.name).collect();
+    assert_eq!(names, ["a"]);
+    assert!(Kubeconfig::parse("- not: one", None).is_err());
 }
 
 /// A kubeconfig whose cluster has these fields, in one line of YAML.
@@ -215,4 +218,88 @@ fn clusters_with_other_policies_or_proxies_share_no_connections() {
         of(&through("me:two"), &["*"]),
     );
     assert_ne!(digest(&one), digest(&two));
+}
+
+/// These texts merged, each in a folder of its own: `/0`, `/1`, …
+fn merged(texts: &[&str]) -> Kubeconfig {
+    let mut all = Kubeconfig::default();
+    for (position, text) in texts.iter().enumerate() {
+        let folder = PathBuf::from(format!("/{position}"));
+        all.merge(Kubeconfig::parse(text, Some(&folder)).unwrap());
+    }
+    all
+}
+
+fn current(kubeconfig: &Kubeconfig) -> Result<ClusterConfig, ConfigError> {
+    kubeconfig.context(None, &KubeconfigPolicy::file())
+}
+
+const CONTEXTS: &str = "contexts: [{name: a, context: {cluster: c, user: u}}, {name: b, context: {cluster: c, namespace: ''}}]";
+const CLUSTERS: &str = "clusters: [{name: c, cluster: {server: 'https://one'}}]";
+const USERS: &str = "users: [{name: u, user: {tokenFile: token}}]";
+
+#[test]
+fn of_several_files_the_first_entry_of_a_name_counts_whole() {
+    let apart = merged(&[
+        "current-context: ''",
+        CONTEXTS,
+        "current-context: a",
+        CLUSTERS,
+        USERS,
+        "clusters: [{name: c, cluster: {server: 'https://two', tls-server-name: other}}]\n\
+         users: [{name: u, user: {tokenFile: other, token: other}}]\ncurrent-context: b",
+    ]);
+    let config = current(&apart).unwrap();
+    let access = config.access();
+    assert_eq!(config.server(), "https://one/");
+    assert_eq!(access.tls_server_name, None);
+    assert_eq!(access.user.token_file.as_deref(), Some("/4/token"));
+    assert!(access.user.token.is_none());
+    let b = apart.context(Some("b"), &KubeconfigPolicy::file()).unwrap();
+    assert!(b.access().user.is_anonymous());
+    assert_eq!(b.namespace(), "default");
+}
+
+#[test]
+fn a_merged_kubeconfig_of_objects_still_names_no_files() {
+    let apart = merged(&[CONTEXTS, CLUSTERS, USERS]);
+    let refused = apart.context(Some("a"), &KubeconfigPolicy::object());
+    assert!(matches!(refused, Err(ConfigError::FileReference { .. })));
+}
+
+#[test]
+fn a_context_says_which_part_of_it_is_missing() {
+    let contexts = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]";
+    for (texts, reason) in [
+        (&[contexts, CLUSTERS][..], "user \"u\" is not defined"),
+        (&[contexts, USERS], "cluster \"c\" is not defined"),
+        (
+            &["current-context: a\ncontexts: [{name: a, context: {user: u}}]"],
+            "it names no cluster",
+        ),
+        (
+            &["current-context: a\ncontexts: [{name: a}]"],
+            "it names no cluster",
+        ),
+    ] {
+        let refused = current(&merged(texts)).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
+
+#[test]
+fn base64_may_have_line_ends() {
+    let pem = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    use base64::Engine as _;
+    let data = base64::engine::general_purpose::STANDARD.encode(pem);
+    let (one, other) = data.split_at(40);
+    let fields = |data: &str| format!("server: 'https://one', certificate-authority-data: {data}");
+    let plain = read(&fields(&data), &KubeconfigPolicy::file()).unwrap();
+    let wrapped = fields(&format!("\"{one}\\n{other}\\r\\n\""));
+    let wrapped = read(&wrapped, &KubeconfigPolicy::file()).unwrap();
+    assert!(plain.same(&wrapped));
+    let user = |data: &str| format!("{{client-certificate-data: {data}, client-key-data: {data}}}");
+    let plain = load(&user("aGVsbG8="), &KubeconfigPolicy::file()).unwrap();
+    let wrapped = load(&user("\"aGVs\\nbG8=\\n\""), &KubeconfigPolicy::file()).unwrap();
+    assert!(plain.same(&wrapped));
 }

@@ -165,6 +165,10 @@ impl AuthenticatedClient {
             if response.status() != StatusCode::UNAUTHORIZED || renewed {
                 return Ok(response);
             }
+            if self.config.access().user.is_anonymous() {
+                let server = self.config.server();
+                return Err(TransportError::Anonymous { server });
+            }
             renewed = true;
             match self.renew_rejected(&current).await {
                 Some(next) => current = next,

@@ -32,6 +32,14 @@ pub enum TransportError {
         /// The host, and the remedy.
         refusal: ServerNotAllowed,
     },
+    /// The server wants to know whose the request is, and the kubeconfig does not say.
+    #[error(
+        "{server} answers 401 (Unauthorized) to requests without credentials: give the kubeconfig's context a user that has some"
+    )]
+    Anonymous {
+        /// The server's URL.
+        server: String,
+    },
     /// All connections that the process may have are in use.
     #[error(
         "cannot connect to {server}: all {limit} connections that this process may have for this are in use: raise its limit of open files (ulimit -n, LimitNOFILE) or have fewer clusters"

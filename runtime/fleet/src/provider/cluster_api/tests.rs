@@ -12,6 +12,7 @@ kind: Config
 current-context: admin@one
 clusters: [{name: one, cluster: {server: 'https://one.example:6443'}}]
 contexts: [{name: admin@one, context: {cluster: one, user: admin}}]
+users: [{name: admin, user: {token: t}}]
 ";
 
 fn cluster(version: &str, spec: Value, status: Value) -> Value {

@@ -1,7 +1,7 @@
 //! Reads the kubeconfig files. A file that cannot be used keeps its last good contexts. Entry point: [`scan`].
 
 use super::{KubeconfigFilesOptions, LARGEST};
-use crate::cluster::{ClusterConfig, ConfigError, ContextConfig, KubeconfigPolicy, every_context};
+use crate::cluster::{ClusterConfig, ConfigError, ContextConfig, Kubeconfig, KubeconfigPolicy};
 use crate::file::{self, FileError};
 use crate::name::NamePattern;
 use crate::provider::Problem;
@@ -15,7 +15,7 @@ pub(super) struct Files(BTreeMap<PathBuf, File>);
 
 /// Why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
+pub(super) enum Unusable {
     #[error("it cannot be read: {0}")]
     Unreadable(FileError),
     #[error("it is not UTF-8 text: save it as such")]
@@ -33,8 +33,11 @@ enum Unusable {
 pub(super) struct File {
     /// How many files were found before it.
     position: usize,
-    /// Digest of the text that the contexts were read from; `None` if they must be read again, whatever the text.
+    /// The last good text: its digest, and its contents.
     digest: Option<[u8; 32]>,
+    kubeconfig: Kubeconfig,
+    /// Whether the contexts have not been read since the text changed.
+    changed: bool,
     /// By name.
     pub(super) contexts: BTreeMap<String, Context>,
     /// Problems of single contexts, by the context's name.
@@ -53,6 +56,8 @@ pub(super) struct Context {
 pub(super) struct Scan {
     /// What the kubeconfigs may do.
     policy: KubeconfigPolicy,
+    /// Whether all files are one kubeconfig.
+    merged: bool,
     pub(super) files: Files,
     pub(super) problems: Vec<Problem>,
     /// The folders in which a change matters.
@@ -65,8 +70,10 @@ pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
         exec: options.exec,
         ..KubeconfigPolicy::file()
     };
+    let merged = options.merged && options.paths.len() > 1;
     let mut scan = Scan {
         policy,
+        merged,
         files: Files::default(),
         problems: Vec::new(),
         watched: BTreeSet::new(),
@@ -74,17 +81,26 @@ pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
     for given in &options.paths {
         let path = options.base.join(given);
         scan.watched.extend(nearest_folder(&path));
-        if path.is_dir() {
+        if path.is_dir() && !merged {
             scan.folder(options, given, &mut last);
         } else {
             scan.file(given, &path, &mut last);
-            if !path.exists() {
-                scan.problem(
-                    given,
-                    "no such file or folder: its clusters join when it appears",
-                );
-            }
         }
+    }
+    for given in &options.paths {
+        // kubectl leaves out a file that is not there.
+        let is_missed = !merged || scan.files.0.is_empty();
+        if is_missed && !options.base.join(given).exists() {
+            scan.problem(
+                given,
+                "no such file or folder: its clusters join when it appears",
+            );
+        }
+    }
+    if merged {
+        scan.files.read_contexts_of_all(&scan.policy);
+    } else {
+        scan.files.read_contexts_of_each(&scan.policy);
     }
     let referenced = scan
         .files
@@ -95,6 +111,25 @@ pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
     let folders: Vec<PathBuf> = referenced.filter_map(|path| nearest_folder(path)).collect();
     scan.watched.extend(folders);
     scan
+}
+
+/// Reads one file; `None` if it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<Kubeconfig>, Unusable> {
+    let Some(text) = text(path)? else {
+        return Ok(None);
+    };
+    Ok(Some(Kubeconfig::parse(&text, path.parent())?))
+}
+
+fn text(path: &Path) -> Result<Option<String>, Unusable> {
+    match file::read(path, LARGEST) {
+        Ok(bytes) => {
+            let text = String::from_utf8(bytes);
+            text.map(Some).map_err(|_| Unusable::NotText)
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(Unusable::Unreadable(error)),
+    }
 }
 
 /// The folder to watch for changes at this path: itself, the one that it is in, or the one that it will appear in.
@@ -177,36 +212,31 @@ impl Scan {
             return;
         }
         let before = last.0.remove(&key);
-        let read = match file::read(path, LARGEST) {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => File::read(&text, path, before.as_ref(), &self.policy),
-                Err(_) => Err(Unusable::NotText),
-            },
-            Err(error) if error.is_not_found() => return,
-            Err(error) => Err(Unusable::Unreadable(error)),
+        let read = match text(path) {
+            Ok(Some(text)) => File::read(&text, path, before.as_ref(), self.merged),
+            Ok(None) => return,
+            Err(reason) => Err(reason),
         };
+        let before = before.unwrap_or_default();
         let file = match read {
-            Ok(Some(file)) => file,
+            Ok(Some((digest, kubeconfig))) => File {
+                digest: Some(digest),
+                kubeconfig,
+                changed: true,
+                ..before
+            },
             // The text has not changed.
-            Ok(None) => before.unwrap_or_default(),
+            Ok(None) => before,
             Err(reason) => {
-                let kept = before
-                    .as_ref()
-                    .is_some_and(|file| !file.contexts.is_empty());
                 self.problem(
                     given,
-                    if kept {
-                        format!("{reason}; its last good clusters stay")
-                    } else {
+                    if before.contexts.is_empty() {
                         reason.to_string()
+                    } else {
+                        format!("{reason}; its last good clusters stay")
                     },
                 );
                 before
-                    .map(|file| File {
-                        digest: None,
-                        ..file
-                    })
-                    .unwrap_or_default()
             }
         };
         self.files.append(key, file);
@@ -219,6 +249,31 @@ impl Files {
         self.0.insert(path, File { position, ..file });
     }
 
+    /// Reads the contexts of each file on its own.
+    fn read_contexts_of_each(&mut self, policy: &KubeconfigPolicy) {
+        let due = self.0.values_mut().filter(|file| file.is_due());
+        for file in due {
+            let contexts = file.kubeconfig.contexts(policy);
+            file.replace_contexts(contexts);
+        }
+    }
+
+    /// Reads the contexts of all files together, and gives each to the first file that has it.
+    fn read_contexts_of_all(&mut self, policy: &KubeconfigPolicy) {
+        let mut files: Vec<&mut File> = self.0.values_mut().collect();
+        files.sort_by_key(|file| file.position);
+        let mut all = Kubeconfig::default();
+        for file in &files {
+            all.merge(file.kubeconfig.clone());
+        }
+        let mut contexts = all.contexts(policy);
+        for file in files {
+            let has_it = |context: &mut ContextConfig| file.kubeconfig.has_context(&context.name);
+            let own = contexts.extract_if(.., has_it).collect();
+            file.replace_contexts(own);
+        }
+    }
+
     /// The files in the order in which they were found: as the paths are given, and in a folder by name.
     pub(super) fn in_order(&self) -> Vec<(&Path, &File)> {
         let mut files: Vec<_> = self.0.iter().map(|(path, file)| (&**path, file)).collect();
@@ -228,13 +283,13 @@ impl Files {
 }
 
 impl File {
-    /// Reads the contexts of a text; `None` if the text has not changed.
+    /// Reads a text; `None` if it has not changed.
     fn read(
         text: &str,
         path: &Path,
         before: Option<&Self>,
-        policy: &KubeconfigPolicy,
-    ) -> Result<Option<Self>, Unusable> {
+        merged: bool,
+    ) -> Result<Option<([u8; 32], Kubeconfig)>, Unusable> {
         let digest: [u8; 32] = Sha256::digest(text).into();
         if before.is_some_and(|before| before.digest == Some(digest)) {
             return Ok(None);
@@ -242,56 +297,51 @@ impl File {
         if text.trim().is_empty() {
             return Err(Unusable::Empty);
         }
-        let contexts = every_context(text, path.parent(), policy)?;
-        if contexts.is_empty() && !text.contains("contexts") {
+        let kubeconfig = Kubeconfig::parse(text, path.parent())?;
+        // Such a text may be half of one.
+        if !merged && !kubeconfig.has_contexts() && !text.contains("contexts") {
             return Err(Unusable::NoContexts);
         }
-        let mut file = Self {
-            digest: Some(digest),
-            ..Self::default()
-        };
-        for context in contexts {
-            file.add(context, before);
-        }
-        // Files that it refers to may change while its own text does not.
-        if !file.problems.is_empty()
-            || file
-                .contexts
-                .values()
-                .any(|context| !context.config.referenced_files().is_empty())
-        {
-            file.digest = None;
-        }
-        Ok(Some(file))
+        Ok(Some((digest, kubeconfig)))
     }
 
-    fn add(&mut self, context: ContextConfig, before: Option<&Self>) {
+    /// Whether its contexts may differ from those that were read last. Files that it refers to may change while its own text does not.
+    fn is_due(&self) -> bool {
+        let refers = |context: &Context| !context.config.referenced_files().is_empty();
+        self.changed || !self.problems.is_empty() || self.contexts.values().any(refers)
+    }
+
+    fn replace_contexts(&mut self, contexts: Vec<ContextConfig>) {
+        self.changed = false;
+        self.problems.clear();
+        let mut before = std::mem::take(&mut self.contexts);
+        for context in contexts {
+            let kept = before.remove(&context.name);
+            self.add(context, kept);
+        }
+    }
+
+    fn add(&mut self, context: ContextConfig, kept: Option<Context>) {
         let ContextConfig {
             name,
             cluster,
             config,
         } = context;
-        let problem = |message: String| Problem {
-            subject: name.clone(),
-            message,
-        };
-        if self.contexts.contains_key(&name) {
-            self.problems.push(problem(
-                "the file has two contexts of this name, the first one counts: rename one"
-                    .to_owned(),
-            ));
-            return;
-        }
-        let kept = before.and_then(|before| before.contexts.get(&name));
-        match (config, kept) {
-            (Ok(config), _) => drop(self.contexts.insert(name, Context { cluster, config })),
-            (Err(reason), None) => self.problems.push(problem(reason.to_string())),
-            (Err(reason), Some(kept)) => {
-                self.problems.push(problem(format!(
-                    "{reason}; it stays as it was when it was last good"
-                )));
-                self.contexts.insert(name, kept.clone());
+        let reason = match config {
+            Ok(config) => {
+                self.contexts.insert(name, Context { cluster, config });
+                return;
             }
-        }
+            Err(reason) => reason,
+        };
+        let message = match kept {
+            None => reason.to_string(),
+            Some(kept) => {
+                self.contexts.insert(name.clone(), kept);
+                format!("{reason}; it stays as it was when it was last good")
+            }
+        };
+        let subject = name;
+        self.problems.push(Problem { subject, message });
     }
 }

@@ -37,11 +37,16 @@ impl World {
     }
 
     fn named(name: &str, paths: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        Self::with(name, false, paths, prepare)
+    }
+
+    fn with(name: &str, merged: bool, paths: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         let options = KubeconfigFilesOptions {
             base: folder.path().to_owned(),
             paths: paths.iter().map(PathBuf::from).collect(),
+            merged,
             globs: Vec::new(),
             name: NameTemplate::parse(name).unwrap(),
             exec: ExecPolicy::Deny,
@@ -349,29 +354,67 @@ async fn one_bad_context_hides_no_other() {
 #[tokio::test]
 async fn duplicates_are_reported_and_the_first_counts() {
     let world = World::start(&["a.kubeconfig", ".", "a.kubeconfig"], |folder| {
-        write(
-            folder,
-            "a.kubeconfig",
-            &(kubeconfig(&["x"], "t").replace(
-                "users:",
-                "- {name: x, context: {cluster: none, user: x}}\nusers:",
-            )),
-        );
-        write(folder, "b.kubeconfig", &kubeconfig(&["y"], "t"));
+        write(folder, "a.kubeconfig", &kubeconfig(&["x"], "t"));
+        write(folder, "b.kubeconfig", &kubeconfig(&["y", "y"], "t"));
     });
-    world.engages(&["a.kubeconfig+x", "b.kubeconfig+y"]).await;
-    assert!(
-        world
-            .reports("a.kubeconfig+x")
-            .await
-            .contains("two contexts of this name")
-    );
+    world.engages(&["a.kubeconfig+x"]).await;
+    let problem = world.reports("b.kubeconfig").await;
+    assert!(problem.contains("has \"y\" twice"), "{problem}");
     assert_eq!(
         world.provider.problems().len(),
         1,
         "the same file named twice is one file"
     );
     world.end().await;
+}
+
+/// A kubeconfig in parts: contexts, clusters and users.
+fn in_parts(contexts: &[&str]) -> [String; 3] {
+    let whole = kubeconfig(contexts, "t");
+    let (head, users) = whole.split_once("users:").unwrap();
+    let (head, list) = head.split_once("contexts:").unwrap();
+    let (_, clusters) = head.split_once("clusters:").unwrap();
+    [
+        format!("contexts:{list}"),
+        format!("clusters:{clusters}"),
+        format!("users:{users}"),
+    ]
+}
+
+#[tokio::test]
+async fn files_of_a_list_are_merged_and_each_keeps_its_last_good_contents() {
+    let paths = ["absent", "contexts", "more", "clusters", "users"];
+    let world = World::with("{path}+{context}", true, &paths, |folder| {
+        let [contexts, clusters, users] = in_parts(&["x", "y"]);
+        write(folder, "contexts", &contexts);
+        write(folder, "clusters", &clusters);
+        write(folder, "users", &users.replace("token: t", "tokenFile: t"));
+        // Of `y` the context of the first file counts, with the cluster and the user of this one.
+        write(folder, "more", &kubeconfig(&["y", "z"], "t"));
+    });
+    world.engages(&["contexts+x", "contexts+y", "more+z"]).await;
+    world.is_content().await;
+    let x = world.recorder.config("contexts+x");
+    assert_eq!(x.referenced_files(), [world.folder.path().join("t")]);
+
+    world.write("users", "users: [");
+    let problem = world.reports("users").await;
+    assert!(problem.contains("not a kubeconfig"), "{problem}");
+    world.write("contexts", &in_parts(&["x", "y", "w"])[0]);
+    let problem = world.reports("contexts+w").await;
+    assert!(
+        problem.contains("cluster \"w\" is not defined"),
+        "{problem}"
+    );
+    assert_eq!(world.names(), ["contexts+x", "contexts+y", "more+z"]);
+
+    world.remove("users");
+    let problem = world.reports("contexts+x").await;
+    assert!(problem.contains("user \"x\" is not defined"), "{problem}");
+    assert!(problem.contains("it stays as it was"), "{problem}");
+    assert_eq!(world.names(), ["contexts+x", "contexts+y", "more+z"]);
+    let log = world.end().await;
+    assert!(log.iter().all(|entry| entry.starts_with('+')), "{log:?}");
 }
 
 #[tokio::test]

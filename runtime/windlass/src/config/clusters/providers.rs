@@ -93,12 +93,19 @@ impl Making<'_> {
     }
 
     fn kubeconfig_files(&self, files: &KubeconfigFilesSpec) -> Result<Arc<dyn Provider>, Problem> {
+        let (base, paths) = match &files.paths {
+            Some(paths) => (self.document.resolve(Path::new(".")), paths.clone()),
+            // Those of a relative list start from the process's folder, as kubectl's do.
+            None => {
+                let listed = std::env::var_os("KUBECONFIG");
+                let paths = files_of_kubectl(listed, std::env::home_dir());
+                (PathBuf::new(), paths)
+            }
+        };
         let options = KubeconfigFilesOptions {
-            base: self.document.resolve(Path::new(".")),
-            paths: match &files.paths {
-                Some(paths) => paths.clone(),
-                None => files_of_kubectl(std::env::var_os("KUBECONFIG"), std::env::home_dir()),
-            },
+            base,
+            paths,
+            merged: files.paths.is_none(),
             globs: files.globs.clone(),
             name: self.honour(files.name())?,
             exec: self.spec.file_policy().exec,
@@ -241,10 +248,9 @@ impl Making<'_> {
 /// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
 pub(super) fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
     let listed = variable.unwrap_or_default();
-    let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
-    let listed: Vec<PathBuf> = listed.collect();
     if !listed.is_empty() {
-        return listed;
+        let paths = std::env::split_paths(&listed);
+        return paths.filter(|path| !path.as_os_str().is_empty()).collect();
     }
     home.into_iter()
         .map(|home| home.join(".kube/config"))
@@ -304,6 +310,7 @@ mod tests {
             files_of_kubectl(Some("".into()), home()),
             paths(&["/me/.kube/config"])
         );
+        assert_eq!(files_of_kubectl(Some(":".into()), home()), paths(&[]));
         assert_eq!(files_of_kubectl(None, home()), paths(&["/me/.kube/config"]));
         assert_eq!(files_of_kubectl(None, None), paths(&[]));
     }
