@@ -17,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
+/// How long before the deadline a run's calls begin to fail, at most. Never more than a tenth of the timeout.
+pub(crate) const NOTICE: Duration = Duration::from_secs(1);
+
 /// The controller, or other code, that calls are made for. Reaches every log line, metric and API call of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -162,6 +165,12 @@ impl CallScope {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether its time is over, as opposed to a run that somebody ends.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| deadline <= Instant::now() + NOTICE)
     }
 
     /// A pass for one write, if there is a fence.

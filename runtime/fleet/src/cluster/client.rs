@@ -185,7 +185,7 @@ impl Client {
         };
         let permit = tokio::select! {
             biased;
-            permit = policy.acquire(self.scope.time_left(WAIT)) => permit?,
+            permit = policy.acquire(self.patience(WAIT)) => permit?,
             () = self.scope.token.cancelled() => return Err(super::call_scope::cancelled()),
             () = self.cluster.token().cancelled() => return Err(self.cluster.gone()),
         };

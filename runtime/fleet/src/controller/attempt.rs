@@ -1,6 +1,7 @@
 //! One run of one key, from its start to the end of its last write. Entry point: [`Attempt::run`].
 
 use super::{Context, Reconciler};
+use crate::cluster::call_scope::NOTICE;
 use crate::outcome::{Action, Blame, Disposition, Failure};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -8,8 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long before the deadline a run's calls begin to fail with `cancelled`, at most. Never more than a tenth of the timeout.
-const NOTICE: Duration = Duration::from_secs(1);
 /// How long a run that was cancelled may take to return by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -56,7 +55,7 @@ impl Attempt {
         let token = &self.context.scope.token;
         let end = tokio::select! {
             outcome = &mut run => return settle(outcome),
-            // Calls fail with `cancelled` from now on. The run may still return by itself.
+            // Calls fail from now on. The run may still return by itself.
             () = tokio::time::sleep_until(notice) => { token.cancel(); deadline }
             () = token.cancelled() => deadline.min(Instant::now() + GRACE),
         };

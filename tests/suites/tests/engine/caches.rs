@@ -1,13 +1,21 @@
 //! What caches promise: never back in time, resumed watches, one re-list on 410, own writes at once.
 
-use super::fixture::{Log, bytes, client, config_map, get, key, object, recording};
+use super::faults::{Faults, refusal};
+use super::fixture::{
+    Log, bytes, caches, client, config_map, controller_with, get, key, object, recording,
+};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_apiserver::{RequestVerdict, Verb};
 use windlass_fleet::api::{
-    ApiCode, ApplyOptions, DeleteOptions, ListOptions, PatchType, ReadMode, WriteOptions,
+    ApiCode, ApplyOptions, DeleteOptions, GetOptions, ListOptions, PatchType, ReadMode,
+    WriteOptions,
 };
 use windlass_fleet::cluster::CacheOptions;
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::{Action, Context, Grant, GroupVersionKind};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, request};
 
@@ -246,5 +254,87 @@ async fn a_patch_that_the_watch_confirms_later_is_one_event() -> Result<()> {
     log.ran(&request("alpha", "a"), 2).await?;
     super::keys::wait_idle(&fleet).await?;
     assert_eq!(log.count(&request("alpha", "a")), 2);
+    fleet.stop().await
+}
+
+fn of_core(kind: &str) -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", kind)
+}
+
+#[tokio::test]
+async fn a_cached_read_of_a_cache_that_cannot_be_filled_fails_at_once_with_the_reason() -> Result<()>
+{
+    let faults = Arc::new(Faults::default());
+    faults.on_request(|call| match (&*call.resource, call.verb) {
+        ("secrets", Verb::List | Verb::Watch) => Some(refusal(500, "Broken")),
+        ("services", Verb::List | Verb::Watch) => Some(refusal(503, "Away")),
+        ("pods", Verb::List | Verb::Watch) => Some(refusal(429, "Busy")),
+        _ => None,
+    });
+    let small = caches(CacheOptions {
+        max_bytes: 50,
+        ..CacheOptions::default()
+    });
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| b.options(small)).await?;
+    let cluster = fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let client = client(&cluster);
+    for (kind, code, reason) in [
+        ("Secret", ApiCode::Unavailable, "Broken"),
+        ("Service", ApiCode::Unavailable, "Away"),
+        ("Pod", ApiCode::Throttled, "Busy"),
+        ("ConfigMap", ApiCode::Unavailable, "exceed the 50 bytes"),
+    ] {
+        let (kind, began) = (of_core(kind), Instant::now());
+        let listed = client.list(&kind, &ListOptions::default()).await;
+        let read = client.get(&kind, &key("a"), &GetOptions::default()).await;
+        for error in [listed.map(drop).err(), read.map(drop).err()] {
+            let error = error.expect("its cache cannot be filled");
+            assert_eq!(error.code, code, "{error}");
+            let named = format!("the cache of {kind} cannot be filled: ");
+            assert!(error.message.starts_with(&named), "{error}");
+            assert!(error.message.contains(reason), "{error}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "{kind}");
+    }
+    faults.heal();
+    wait("a filled cache", || {
+        let stores = cluster.status().stores;
+        Seen::of(stores, |stores| stores.iter().any(|store| store.synced))
+    })
+    .await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_first_list_in_vain_says_so_and_blames_the_server() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    faults.on_request(|call| (call.resource == "secrets").then_some(RequestVerdict::Silence));
+    let options = ControllerOptions {
+        timeout: Duration::from_secs(1),
+        ..ControllerOptions::default()
+    };
+    let work = |context: Context| async move {
+        let client = context.client(&Arc::new(Grant::all()));
+        client
+            .list(&of_core("Secret"), &ListOptions::default())
+            .await?;
+        Ok(Action::Done)
+    };
+    let waiting = controller_with(&log, options, work);
+    let fleet = TestFleet::start_with(faults, &["alpha"], |b| b.controller(waiting)).await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    log.ended(1).await?;
+    let status = wait("a failure", || {
+        Seen::of(fleet.handle.controllers(), |all| {
+            all.iter().any(|one| one.last_error.is_some())
+        })
+    })
+    .await?
+    .remove(0);
+    let error = status.last_error.unwrap_or_default();
+    assert!(error.contains("the first list of v1/Secret"), "{error}");
+    assert_eq!(status.last_blame, Some("api"), "{error}");
     fleet.stop().await
 }

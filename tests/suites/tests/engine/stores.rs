@@ -1,6 +1,7 @@
 //! Which caches there are, for how long, and who shares them.
 
 use super::clients::rule;
+use super::faults::{Faults, refusal};
 use super::fixture::{Log, caches, client, config_map, get, logged, object};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use windlass_apiserver::Verb;
 use windlass_fleet::api::{ListOptions, ReadMode};
 use windlass_fleet::cluster::{CacheOptions, Cluster};
+use windlass_fleet::selector::FieldSelector;
 use windlass_fleet::source::{Enqueue, Index, Watch};
 use windlass_fleet::{Action, Context, Controller, ControllerName, Grant, TenantName};
 use windlass_harness::eventually::{Seen, wait};
@@ -453,5 +455,43 @@ async fn a_cached_list_of_the_very_selection_that_is_cached_opens_no_other_cache
     assert_eq!(page.items.len(), 1);
     let stores = cluster.status().stores;
     assert_eq!(stores.len(), 1, "{stores:?}");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_list_of_a_cache_that_is_behind_another_one_says_why_it_does_not_catch_up() -> Result<()>
+{
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    watch.field_selector = Some(FieldSelector::parse("metadata.name=one")?);
+    let builder = Controller::builder(ControllerName::new("some")?).watch(watch);
+    let controller = logged(builder, &log, |_| async { Ok(Action::Done) });
+    let fleet =
+        TestFleet::start_with(faults.clone(), &["alpha"], |b| b.controller(controller)).await?;
+    let cluster = fleet.engage("alpha").await?;
+    let client = client(&cluster);
+    client.list(&config_map(), &ListOptions::default()).await?;
+    stores(&cluster, 2).await?;
+    let is_whole = |call: &windlass_apiserver::Call| {
+        call.resource == "configmaps" && call.parameter("fieldSelector").is_none()
+    };
+    faults.on_request(move |call| is_whole(call).then(|| refusal(500, "Broken")));
+    fleet.simulated("alpha").cut_watches();
+    wait("a broken watch", || {
+        let stores = cluster.status().stores;
+        Seen::of(stores, |all| all.iter().any(|one| one.problem.is_some()))
+    })
+    .await?;
+    fleet.apply("alpha", object("one", json!({})))?;
+    log.ran(&request("alpha", "one"), 1).await?;
+    let listed = client.list(&config_map(), &ListOptions::default()).await;
+    let error = listed.map(drop).expect_err("it lacks the object");
+    assert!(error.message.contains("Broken"), "{error}");
+    faults.heal();
+    wait("a list", || {
+        Seen::of(cluster.status(), |now| now.objects >= 2)
+    })
+    .await?;
+    client.list(&config_map(), &ListOptions::default()).await?;
     fleet.stop().await
 }

@@ -1,6 +1,8 @@
 //! How far a store is in step with its server, and why it is not. Entry point: [`Progress`].
 
 use super::Store;
+use crate::api::{ApiCode, ApiError};
+use crate::kind::GroupVersionKind;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -30,14 +32,24 @@ pub(crate) struct Problem {
     /// Whether the server's list is older than the store, which concerns every kind: its history may be lost.
     pub(crate) stale: bool,
     pub(crate) message: String,
-    pub(crate) error: Option<Arc<crate::api::ApiError>>,
+    pub(crate) error: Option<Arc<ApiError>>,
 }
 
 impl Problem {
     /// Whether the server does not serve the kind.
     pub(crate) fn is_unserved(&self) -> bool {
         let error = self.error.as_ref();
-        error.is_some_and(|error| error.code == crate::api::ApiCode::UnknownKind)
+        error.is_some_and(|error| error.code == ApiCode::UnknownKind)
+    }
+
+    /// The error of a read that needs the cache.
+    pub(crate) fn read_error(&self, kind: &GroupVersionKind) -> ApiError {
+        let mut error = match &self.error {
+            Some(error) => (**error).clone(),
+            None => ApiError::host(ApiCode::Unavailable, self.message.clone()),
+        };
+        error.message = format!("the cache of {kind} cannot be filled: {}", error.message);
+        error
     }
 }
 
@@ -47,13 +59,18 @@ impl Progress {
         !self.synced && self.problem.as_ref().is_some_and(Problem::is_unserved)
     }
 
-    /// Whether a first read need not wait: the first list is in, or the server refuses it.
+    /// Whether the first list is in, or the server has definitely refused it.
     pub(crate) fn is_decided(&self) -> bool {
         self.synced
             || self
                 .problem
                 .as_ref()
                 .is_some_and(|problem| problem.definite)
+    }
+
+    /// What keeps the first list from coming, if that is known. It is tried again all the time, but a read need not wait for that.
+    pub(crate) fn obstacle(&self) -> Option<&Problem> {
+        self.problem.as_ref().filter(|_| !self.synced)
     }
 }
 

@@ -2,7 +2,7 @@
 //! [`Client::reserve`].
 
 use super::Client;
-use super::target::{Target, WAIT};
+use super::target::{Awaited, Target, WAIT};
 use crate::api::{ApiCode, ApiError, Json};
 use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, Charge, Payer, TransportError};
@@ -61,7 +61,7 @@ impl Client {
                 .charged_to(charge);
             let _permit = self.permit(&grant).await?;
             let sent = connection.send(call, self.scope.time_left(limit));
-            match self.within(sent).await? {
+            match self.within(Awaited::Answer, sent).await? {
                 Err(TransportError::NoRoom { bytes: needed, .. }) => bytes = needed,
                 answer => {
                     let answer = error_for_status(answer?)?;
@@ -98,11 +98,13 @@ impl Client {
             account: self.account.clone(),
         };
         let answers = target.backend.connection.answers();
-        Ok(self.within(answers.reserve(&payer, bytes, until)).await??)
+        let reserved = answers.reserve(&payer, bytes, until);
+        Ok(self.within(Awaited::Room, reserved).await??)
     }
 
-    /// How long a call of at most `limit` waits for room: less than its time, so that it can report that there was none.
+    /// How long a call of at most `limit` waits for room or for its turn: less than its time, and less than until the run is told to end, so
+    /// that it can report what there was none of.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
-        self.scope.time_left(limit.min(WAIT)) * 9 / 10
+        self.scope.time_left(limit.min(WAIT)) * 8 / 10
     }
 }

@@ -6,7 +6,7 @@
 use super::Client;
 use super::charged::Charged;
 use super::read::{covers, invalid, malformed, reaches};
-use super::target::{Target, check_namespace};
+use super::target::{Awaited, Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cache::store::{ByIndex, IndexPath, Page, Query, Store, StoreKey};
 use crate::cache::watch::METADATA_LIST;
@@ -263,16 +263,8 @@ impl Client {
             },
         };
         stores.touch(&store.key);
-        if !self.synced(&store).await? {
-            let problem = store.progress().borrow().problem.clone();
-            return Err(problem
-                .and_then(|p| p.error.map(|e| (*e).clone()))
-                .unwrap_or_else(|| {
-                    ApiError::host(
-                        ApiCode::Unavailable,
-                        format!("the cache of {kind} cannot be filled"),
-                    )
-                }));
+        if let Some(obstacle) = self.first_list(&store).await? {
+            return Err(obstacle.read_error(kind));
         }
         self.caught_up(target, &store).await?;
         Ok(store)
@@ -291,10 +283,20 @@ impl Client {
         if *reached.borrow() >= newest {
             return Ok(());
         }
-        self.within(reached.wait_for(|reached| *reached >= newest))
-            .await?
-            .map(drop)
-            .map_err(|_| self.cluster.gone())
+        let mut progress = store.progress();
+        let caught_up = async {
+            tokio::select! {
+                biased;
+                reached = reached.wait_for(|reached| *reached >= newest) => reached.map(|_| None),
+                broken = progress.wait_for(|now| now.problem.is_some()) => broken.map(|now| now.problem.clone()),
+            }
+        };
+        let awaited = Awaited::Watch(&store.key.kind);
+        match self.within(awaited, caught_up).await? {
+            Ok(None) => Ok(()),
+            Ok(Some(problem)) => Err(problem.read_error(&store.key.kind)),
+            Err(_) => Err(self.cluster.gone()),
+        }
     }
 
     async fn list_live(

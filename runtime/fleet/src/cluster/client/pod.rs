@@ -1,7 +1,7 @@
 //! Calls a port of a pod through the API server. Entry point: [`Client::call_pod`].
 
 use super::Client;
-use super::target::check_segment;
+use super::target::{Awaited, check_segment};
 use crate::api::{ApiCode, ApiError};
 use crate::grant::Verb;
 use crate::http::status::{Status, error};
@@ -90,7 +90,9 @@ impl Client {
             body: call.body.map(|body| (JSON, body)),
             ..Call::get(format!("{proxy}{}", call.path), JSON)
         };
-        let backend = self.within(self.cluster.connected()).await??;
+        let backend = self
+            .within(Awaited::Connection, self.cluster.connected())
+            .await??;
         let timeout = backend.connection.options().call_timeout;
         let sent = sent.made_for(self.owner(), self.grant().identity());
         let answer = backend.connection.send(sent, timeout).await?;

@@ -4,9 +4,9 @@
 //! certain, the read is live, so that `None` always means absent.
 
 use super::Client;
-use super::target::{Target, check_key, check_subresource};
+use super::target::{Awaited, Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
-use crate::cache::store::{Progress, Store, StoreKey, projected};
+use crate::cache::store::{Problem, Store, StoreKey, projected};
 use crate::cache::watch::METADATA;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
@@ -71,25 +71,47 @@ impl Client {
                     return Ok(shown.map(|object| projected(&object, options.projection)));
                 }
                 Known::Syncing(store) => {
-                    if !self.synced(&store).await? {
-                        return self.get_live(target, key, options).await;
+                    if let Some(obstacle) = self.first_list(&store).await? {
+                        return self.get_without(obstacle, target, key, options).await;
                     }
                 }
                 Known::Uncertain => return self.get_live(target, key, options).await,
-                Known::NoStore => match self.store_for_read(target, key.namespace.as_deref())? {
-                    Some(store) if self.synced(&store).await? => {}
-                    _ => return self.get_live(target, key, options).await,
-                },
+                Known::NoStore => {
+                    let store = self.store_for_read(target, key.namespace.as_deref())?;
+                    let Some(store) = store else {
+                        return self.get_live(target, key, options).await;
+                    };
+                    if let Some(obstacle) = self.first_list(&store).await? {
+                        return self.get_without(obstacle, target, key, options).await;
+                    }
+                }
             }
         }
     }
 
-    /// Waits for a store's first list; `false` if the server has definitely refused it.
-    pub(super) async fn synced(&self, store: &Store) -> Result<bool, ApiError> {
+    /// Reads an object whose cache cannot be filled: live if that is the server's last word on lists.
+    async fn get_without(
+        &self,
+        obstacle: Problem,
+        target: &Target,
+        key: &ObjectKey,
+        options: &GetOptions,
+    ) -> Result<Option<Json>, ApiError> {
+        if obstacle.definite {
+            return self.get_live(target, key, options).await;
+        }
+        Err(obstacle.read_error(&target.resource.kind))
+    }
+
+    /// Waits for a store's first list. Returns what keeps it from coming, as soon as that is known.
+    pub(super) async fn first_list(&self, store: &Store) -> Result<Option<Problem>, ApiError> {
         let mut progress = store.progress();
-        let wait = progress.wait_for(Progress::is_decided);
-        let synced = self.within(wait).await?.is_ok_and(|p| p.synced);
-        Ok(synced)
+        let wait = progress.wait_for(|now| now.synced || now.problem.is_some());
+        let awaited = Awaited::FirstList(&store.key.kind);
+        match self.within(awaited, wait).await? {
+            Ok(now) => Ok(now.obstacle().cloned()),
+            Err(_) => Err(self.cluster.gone()),
+        }
     }
 
     /// Starts a store for a kind that has none, if the grant allows list and watch in a namespace.

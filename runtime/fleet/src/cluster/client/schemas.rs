@@ -1,7 +1,7 @@
 //! The schemas that a server publishes. Entry point: [`Client::schemas`].
 
 use super::Client;
-use super::target::check_segment;
+use super::target::{Awaited, check_segment};
 use crate::api::{ApiCode, ApiError};
 use crate::http::status::error;
 use crate::http::transport::{Call, JSON};
@@ -27,7 +27,9 @@ impl Client {
             let message = format!("no rule names the group {group:?}");
             return Err(ApiError::host(ApiCode::Denied, message));
         }
-        let backend = self.within(self.cluster.connected()).await??;
+        let backend = self
+            .within(Awaited::Connection, self.cluster.connected())
+            .await??;
         let timeout = backend.connection.options().call_timeout;
         let call = Call::get(path, JSON).made_for(self.owner(), grant.identity());
         let answer = backend.connection.send(call, timeout).await?;

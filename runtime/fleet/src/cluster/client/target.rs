@@ -3,15 +3,41 @@
 use super::Client;
 use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
+use crate::cluster::call_scope::cancelled;
 use crate::cluster::scope::Scope;
 use crate::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::{ObjectKey, check_name};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for a cluster to connect, or for a cache to sync, in one call.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
+
+/// What a call waits for.
+#[derive(Clone, Copy)]
+pub(super) enum Awaited<'a> {
+    Connection,
+    Discovery(&'a GroupVersionKind),
+    FirstList(&'a GroupVersionKind),
+    Watch(&'a GroupVersionKind),
+    Room,
+    Answer,
+}
+
+impl fmt::Display for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection => f.write_str("the connection"),
+            Self::Discovery(kind) => write!(f, "the server's answer whether it serves {kind}"),
+            Self::FirstList(kind) => write!(f, "the first list of {kind}"),
+            Self::Watch(kind) => write!(f, "an event of {kind} that another cache has"),
+            Self::Room => f.write_str("room for the server's answer"),
+            Self::Answer => f.write_str("the server's answer"),
+        }
+    }
+}
 
 /// A kind that the grant names and the server serves.
 pub(super) struct Target {
@@ -52,7 +78,11 @@ impl Client {
         let backend = self.backend().await?;
         let (resource, is_live) = match backend.discovery.get(kind) {
             Some(resource) => (resource, false),
-            None => self.within(self.unknown_resource(&backend, kind)).await??,
+            None => {
+                let awaited = Awaited::Discovery(kind);
+                self.within(awaited, self.unknown_resource(&backend, kind))
+                    .await??
+            }
         };
         self.part().check_kind(&resource)?;
         self.cluster.check_claims(&resource)?;
@@ -87,22 +117,41 @@ impl Client {
     async fn backend(&self) -> Result<Arc<Backend>, ApiError> {
         match self.cluster.backend() {
             Some(backend) => Ok(backend),
-            None => self.within(self.cluster.connected()).await?,
+            None => {
+                self.within(Awaited::Connection, self.cluster.connected())
+                    .await?
+            }
         }
     }
 
     /// Waits for something of the cluster, at most until the run or the cluster ends.
-    pub(super) async fn within<T>(&self, wait: impl Future<Output = T>) -> Result<T, ApiError> {
+    pub(super) async fn within<T>(
+        &self,
+        awaited: Awaited<'_>,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, ApiError> {
         let limit = self.scope.time_left(WAIT);
         tokio::select! {
             value = wait => Ok(value),
-            () = self.scope.token.cancelled() => Err(crate::cluster::call_scope::cancelled()),
             () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
-            () = tokio::time::sleep(limit) => {
-                let state = self.cluster.status();
-                Err(ApiError::host(ApiCode::Timeout, format!("cluster {:?} is {}: {}", self.cluster.name().as_str(), state.state.as_str(), state.reason)))
+            () = self.scope.token.cancelled() => {
+                let late = self.scope.is_overdue().then(|| self.overdue(awaited));
+                Err(late.unwrap_or_else(cancelled))
             }
+            () = tokio::time::sleep(limit) => Err(self.overdue(awaited)),
         }
+    }
+
+    /// The error of a wait that a run has no time for.
+    fn overdue(&self, awaited: Awaited<'_>) -> ApiError {
+        let (name, now) = (self.cluster.name(), self.cluster.status());
+        let message = format!(
+            "{awaited} did not come in time; cluster {:?} is {}: {}",
+            name.as_str(),
+            now.state.as_str(),
+            now.reason
+        );
+        ApiError::host(ApiCode::Timeout, message)
     }
 
     /// Checks one call on one object or collection.
