@@ -1,7 +1,9 @@
 //! The resources that a server serves, by kind. Entry point: [`Discovery::resolve`].
 //!
 //! Everything is loaded while a cluster is syncing, and again when a kind is unknown, at most once per [`REFRESH_EVERY`]. A load costs two
-//! requests if the server has aggregated discovery, else one per group version.
+//! requests if the server has aggregated discovery, else one per group version, a few at a time.
+//!
+//! A group version that does not answer fails alone: what was known of it stays, other kinds of it have its error, and it is asked again.
 //!
 //! Invariants: one load at a time; at most [`MAX_RESOURCES`] are kept. Not guaranteed: that a known kind is still served. The caller
 //! [forgets](Discovery::forget) a kind when the server says so.
@@ -12,10 +14,10 @@ use crate::api::{ApiCode, ApiError};
 use crate::http::transport::Connection;
 use crate::kind::{GroupKind, GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 /// How much a served kind must be like another one to be proposed in its place; 1 is the same.
 const LIKE: f64 = 0.85;
@@ -33,6 +35,10 @@ pub(crate) struct Discovery {
     known: ArcSwap<Option<Known>>,
     /// The last refresh. The lock is held during a refresh.
     refreshed: Mutex<Option<Refresh>>,
+    /// Notified when other group versions fail than before.
+    changed: Arc<Notify>,
+    /// Notified after each load in which group versions have failed.
+    has_failures: Notify,
 }
 
 #[derive(Clone)]
@@ -46,13 +52,47 @@ struct Refresh {
 struct Known {
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
     by_group_kind: HashMap<GroupKind, Arc<Resource>>,
+    /// Group versions that did not answer.
+    failed: BTreeMap<GroupVersion, ApiError>,
+}
+
+/// One version of an API group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupVersion {
+    /// `""` for the core group.
+    group: Arc<str>,
+    version: Arc<str>,
+}
+
+impl GroupVersion {
+    fn new(group: &str, version: &str) -> Self {
+        let (group, version) = (group.into(), version.into());
+        Self { group, version }
+    }
+
+    fn of(kind: &GroupVersionKind) -> Self {
+        let (group, version) = (kind.group.clone(), kind.version.clone());
+        Self { group, version }
+    }
+
+    /// Where its resources are listed.
+    fn path(&self) -> String {
+        let Self { group, version } = self;
+        if group.is_empty() {
+            return format!("/api/{version}");
+        }
+        format!("/apis/{group}/{version}")
+    }
 }
 
 impl Discovery {
-    pub(crate) fn new() -> Self {
+    /// `changed` is notified when other group versions fail than before.
+    pub(crate) fn new(changed: Arc<Notify>) -> Self {
         Self {
             known: ArcSwap::from_pointee(None),
             refreshed: Mutex::new(None),
+            changed,
+            has_failures: Notify::new(),
         }
     }
 
@@ -73,7 +113,7 @@ impl Discovery {
     /// The resource of a kind, after a refresh if the kind is unknown.
     ///
     /// # Errors
-    /// [`ApiCode::UnknownKind`]: the server does not serve the kind. Else the error of the refresh.
+    /// [`ApiCode::UnknownKind`]: the server does not serve the kind. Else the error of the refresh, or of the kind's group.
     pub(crate) async fn resolve(
         &self,
         connection: &Connection,
@@ -95,7 +135,61 @@ impl Discovery {
             _ => self.refresh(connection, &mut refreshed).await?,
         }
         drop(refreshed);
-        self.get(kind).ok_or_else(|| self.unknown(connection, kind))
+        self.get(kind).ok_or_else(|| {
+            let failure = self.failure_of(kind);
+            failure.unwrap_or_else(|| self.unknown(connection, kind))
+        })
+    }
+
+    /// Why it is not known whether the server serves a kind: the group version does not answer.
+    pub(crate) fn failure_of(&self, kind: &GroupVersionKind) -> Option<ApiError> {
+        let known = self.known.load();
+        let failed = &(**known).as_ref()?.failed;
+        failed.get(&GroupVersion::of(kind)).cloned()
+    }
+
+    /// The group versions that do not answer, for people.
+    pub(crate) fn failures(&self) -> Option<String> {
+        let known = self.known.load();
+        let failed = &(**known).as_ref()?.failed;
+        let first = failed.values().next()?;
+        Some(match failed.len() {
+            1 => first.message.clone(),
+            count => format!(
+                "{}; {} other group versions fail too",
+                first.message,
+                count - 1
+            ),
+        })
+    }
+
+    /// Waits for a load in which group versions have failed. There is one waiter.
+    pub(crate) async fn failed(&self) {
+        self.has_failures.notified().await;
+    }
+
+    /// Asks the group versions again that have failed.
+    pub(crate) async fn ask_again(&self, connection: &Connection) {
+        let _one_at_a_time = self.refreshed.lock().await;
+        let before = (**self.known.load()).clone().unwrap_or_default();
+        let mut known = before.clone();
+        let failed = std::mem::take(&mut known.failed).into_keys().collect();
+        answers::add_versions(connection, failed, &before, &mut known).await;
+        self.publish(known);
+    }
+
+    fn publish(&self, known: Known) {
+        let fails = !known.failed.is_empty();
+        let failed: Vec<_> = known.failed.keys().cloned().collect();
+        let before = self.known.swap(Arc::new(Some(known)));
+        let before = before.as_ref().as_ref();
+        let is_same = before.map_or(!fails, |before| before.failed.keys().eq(&failed));
+        if !is_same {
+            self.changed.notify_one();
+        }
+        if fails {
+            self.has_failures.notify_one();
+        }
     }
 
     /// Loads everything again after a sign of a change. A failure shows when a kind is resolved.
@@ -139,9 +233,8 @@ impl Discovery {
             return Ok(resource);
         }
         let mut known = (**self.known.load()).clone().unwrap_or_default();
-        let workspace = Some(workspace);
-        let (group, version) = (&kind.group, &kind.version);
-        match answers::add_group_version(connection, workspace, group, version, &mut known).await {
+        let version = GroupVersion::of(kind);
+        match answers::add_version_of(connection, workspace, &version, &mut known).await {
             Err(error) if error.http_status == 404 => {}
             loaded => loaded?,
         }
@@ -193,12 +286,12 @@ impl Discovery {
     /// Loads everything.
     ///
     /// # Errors
-    /// The server's error status, or there is no answer.
+    /// The server's error status, there is no answer, or no group answers.
     pub(crate) async fn load(&self, connection: &Connection) -> Result<(), ApiError> {
-        let mut known = Known::default();
-        answers::load_core(connection, &mut known).await?;
-        answers::load_groups(connection, &mut known).await?;
-        self.known.store(Arc::new(Some(known)));
+        let before = self.known.load_full();
+        let nothing = Known::default();
+        let known = answers::load(connection, before.as_ref().as_ref().unwrap_or(&nothing)).await?;
+        self.publish(known);
         Ok(())
     }
 }
@@ -222,6 +315,23 @@ impl Known {
             Some(other) => self.by_group_kind.insert(group_kind, other),
             None => self.by_group_kind.remove(&group_kind),
         };
+    }
+
+    /// Records that a group version has failed. What was known of it `before` stays.
+    fn keep(&mut self, version: GroupVersion, error: ApiError, before: &Self) {
+        let is_of = |kind: &&GroupVersionKind| GroupVersion::of(kind) == version;
+        let kept = before.by_kind.keys().filter(is_of);
+        for resource in kept.filter_map(|kind| before.by_kind.get(kind)) {
+            let kind = &resource.kind;
+            self.add(
+                &kind.group,
+                &kind.version,
+                &kind.kind,
+                &resource.plural,
+                resource.namespaced,
+            );
+        }
+        self.failed.insert(version, error);
     }
 
     fn add(&mut self, group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) {
@@ -272,7 +382,7 @@ mod tests {
             });
             known.by_kind.insert(served, resource);
         }
-        let discovery = Discovery::new();
+        let discovery = Discovery::new(Arc::default());
         discovery.known.store(Arc::new(Some(known)));
         let like = |asked: GroupVersionKind| discovery.most_like(&asked);
         assert_eq!(

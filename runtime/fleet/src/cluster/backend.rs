@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) struct Backend {
     pub(crate) connection: Connection,
-    pub(crate) discovery: Discovery,
+    pub(crate) discovery: Arc<Discovery>,
     pub(crate) stores: Arc<Stores>,
     pub(crate) continuity: Arc<Continuity>,
 }
@@ -32,10 +32,12 @@ impl Backend {
         tasks: TaskTracker,
         changed: Arc<Notify>,
     ) -> Result<Self, ApiError> {
-        let discovery = Discovery::new();
+        let discovery = Arc::new(Discovery::new(changed.clone()));
         discovery.load(&connection).await?;
         let continuity = Continuity::begin(connection.clone(), &discovery).await?;
         let continuity = Arc::new(continuity);
+        let again = ask_again(discovery.clone(), connection.clone(), caches.clone());
+        crate::task::spawn(&tasks, connection.host(), token.clone(), again);
         let stores = Stores::new(
             connection.clone(),
             continuity.clone(),
@@ -50,5 +52,14 @@ impl Backend {
             stores,
             continuity,
         })
+    }
+}
+
+/// Asks groups again that did not answer discovery, until dropped.
+async fn ask_again(discovery: Arc<Discovery>, connection: Connection, caches: SharedOptions) {
+    loop {
+        discovery.failed().await;
+        tokio::time::sleep(caches.now().look_again).await;
+        discovery.ask_again(&connection).await;
     }
 }

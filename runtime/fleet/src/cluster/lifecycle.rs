@@ -349,7 +349,8 @@ impl Cluster {
             }
             let syncing = self.lifecycle.pending.load(Ordering::SeqCst);
             let stores = backend.stores.all();
-            let (state, reach, reason) = state_of(&stores, syncing, was_ready);
+            let unknown = backend.discovery.failures();
+            let (state, reach, reason) = state_of(&stores, syncing, was_ready, unknown);
             was_ready |= state == ClusterState::Ready;
             self.enter(state, reach, &reason);
             if filling(&stores) == 0 {
@@ -385,11 +386,12 @@ pub(super) fn filling(stores: &[Arc<Store>]) -> usize {
     stores.iter().filter(is_filling).count()
 }
 
-/// The state that follows from the stores, while `pending` sources are still being attached.
+/// The state that follows from the stores, while `pending` sources are still being attached. `unknown`: why some kinds are not known.
 fn state_of(
     stores: &[Arc<Store>],
     pending: usize,
     was_ready: bool,
+    unknown: Option<String>,
 ) -> (ClusterState, Reach, String) {
     let (mut syncing, mut doubtful, mut failing, mut unserved) = (pending, None, None, None);
     for store in stores {
@@ -421,9 +423,11 @@ fn state_of(
             format!("{syncing} caches are not filled yet"),
         ),
         (None, None) => {
-            let reason = unserved.map_or("all caches are in sync".to_owned(), |reason| {
-                format!("in sync, except for {reason}")
-            });
+            let reason = match (unserved, unknown) {
+                (Some(reason), _) => format!("in sync, except for {reason}"),
+                (None, Some(unknown)) => format!("all caches are in sync; {unknown}"),
+                (None, None) => "all caches are in sync".to_owned(),
+            };
             (ClusterState::Ready, Reach::Full, reason)
         }
     }

@@ -61,7 +61,9 @@ impl Cluster {
     ) -> Result<Arc<Resource>, ApiError> {
         match self.scope.workspace() {
             Some(workspace) if backend.connection.is_of_initializing() => {
-                let known = self.own_kinds.get_or_init(|| Box::new(Discovery::new()));
+                let known = self
+                    .own_kinds
+                    .get_or_init(|| Box::new(Discovery::new(Arc::default())));
                 known.resolve_in(workspace, &backend.connection, kind).await
             }
             _ => Err(unknown),

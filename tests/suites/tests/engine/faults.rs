@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
 use windlass_fleet::cluster::CacheOptions;
@@ -282,6 +283,105 @@ async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Re
             .map_err(|e| anyhow::anyhow!("{e:?}"))?
             .len()
     );
+    fleet.stop().await
+}
+
+/// The answer of a server without aggregated discovery: one version of each group.
+fn groups(names: &[&str]) -> RequestVerdict {
+    let group = |name: &&str| json!({"name": name, "versions": [{"groupVersion": format!("{name}/v1"), "version": "v1"}]});
+    let groups: Vec<_> = names.iter().map(group).collect();
+    answer(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}).to_string())
+}
+
+fn answer(body: &str) -> RequestVerdict {
+    RequestVerdict::Answer {
+        code: 200,
+        retry_after: None,
+        body: Bytes::from(body.to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_does_not_answer_discovery_fails_alone_and_is_asked_again() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    faults.on_request(|call| {
+        let group = call.path.strip_prefix("/apis/").unwrap_or_default();
+        let group = group.strip_suffix(".example.com/v1").unwrap_or_default();
+        Some(match (&*call.path, group) {
+            ("/apis", _) => groups(&[
+                "broken.example.com",
+                "bad.example.com",
+                "slow.example.com",
+                "secret.example.com",
+                "busy.example.com",
+                "html.example.com",
+                "empty.example.com",
+                "hung.example.com",
+                "hung-too.example.com",
+                "hung-as-well.example.com",
+                "apps",
+            ]),
+            (_, "broken") => refusal(500, "Broken"),
+            (_, "bad") => refusal(502, "Bad"),
+            (_, "slow") => refusal(504, "Slow"),
+            (_, "secret") => refusal(403, "Secret"),
+            (_, "busy") => refusal(429, "Busy"),
+            (_, "html") => answer("<html>"),
+            (_, "empty") => answer(r#"{"kind": "APIResourceList", "resources": null}"#),
+            (_, "hung" | "hung-too" | "hung-as-well") => RequestVerdict::Silence,
+            _ => return None,
+        })
+    });
+    let mut options = caches(CacheOptions {
+        look_again: Duration::from_millis(500),
+        ..CacheOptions::default()
+    });
+    options.transport.call_timeout = Duration::from_secs(2);
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| b.options(options)).await?;
+    let began = Instant::now();
+    let cluster = fleet.engage("alpha").await?;
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let reason = cluster.status().reason;
+    assert!(
+        reason.contains("discovery of /apis/bad.example.com/v1 fails: Bad; 8 other"),
+        "{reason}"
+    );
+    let client = client(&cluster);
+    let list = |group: &str, kind: &str| {
+        let (client, kind) = (client.clone(), GroupVersionKind::new(group, "v1", kind));
+        async move { client.list(&kind, &ListOptions::default()).await.map(drop) }
+    };
+    list("apps", "Deployment").await?;
+    for (group, code) in [
+        ("broken", ApiCode::Unavailable),
+        ("bad", ApiCode::Unavailable),
+        ("slow", ApiCode::Timeout),
+        ("secret", ApiCode::Forbidden),
+        ("busy", ApiCode::Throttled),
+        ("html", ApiCode::Other),
+        ("hung", ApiCode::Timeout),
+        ("hung-as-well", ApiCode::Timeout),
+        ("empty", ApiCode::UnknownKind),
+    ] {
+        let group = format!("{group}.example.com");
+        let error = list(&group, "Widget").await.expect_err("it is not known");
+        assert_eq!(error.code, code, "{error}");
+        assert!(error.message.contains(&group), "{error}");
+    }
+    // Its kinds are known once it answers, without a kind of another group being asked for.
+    faults.on_request(|call| {
+        let widgets = json!({"name": "widgets", "kind": "Widget", "namespaced": true});
+        let list = json!({"kind": "APIResourceList", "resources": [widgets]});
+        (call.path == "/apis/broken.example.com/v1").then(|| answer(&list.to_string()))
+    });
+    wait("all groups", || {
+        let reason = cluster.status().reason;
+        Seen::of(reason, |reason| !reason.contains("discovery"))
+    })
+    .await?;
+    let error = list("broken.example.com", "Widget").await;
+    let error = error.expect_err("it is listed, and not served");
+    assert!(!error.message.contains("discovery"), "{error}");
     fleet.stop().await
 }
 
