@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windlass_apiserver::{FrameVerdict, RequestVerdict, Server, Verb};
-use windlass_fleet::api::ReadMode;
+use windlass_fleet::GroupVersionKind;
+use windlass_fleet::api::{ListOptions, ReadMode};
 use windlass_fleet::cluster::{CacheOptions, Cluster};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, request};
@@ -144,6 +145,44 @@ async fn a_stream_that_stalls_before_its_end_without_a_word_is_given_up_for_page
         (streams(&fleet, "configmaps"), pages(&fleet, "configmaps")),
         (1, 1)
     );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_busy_stream_without_an_end_is_given_up_in_time_and_no_other_is_tried() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    // As a proxy that filters objects without a name.
+    faults.on_frame(|_, frame| frame.contains("BOOKMARK").then_some(FrameVerdict::Drop));
+    let options = caches(CacheOptions {
+        stream_limit: Duration::from_millis(500),
+        ..CacheOptions::default()
+    });
+    let fleet = TestFleet::start_with(faults, &["alpha"], |b| {
+        b.options(options).controller(recording(&log))
+    })
+    .await?;
+    let server = fleet.simulated("alpha");
+    let busy = tokio::spawn(async move {
+        for change in 0.. {
+            let changed = server.apply(object("busy", json!({"change": change.to_string()})));
+            changed.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::Ok(())
+    });
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "busy"), 1).await?;
+    let both = |resource: &str| (streams(&fleet, resource), pages(&fleet, resource));
+    assert_eq!(both("configmaps"), (1, 1));
+    let deployments = GroupVersionKind::new("apps", "v1", "Deployment");
+    let client = client(&cluster);
+    client.list(&deployments, &ListOptions::default()).await?;
+    assert_eq!(both("deployments"), (0, 1));
+    busy.abort();
+    lose_history(&fleet)?;
+    fleet.apply("alpha", object("after", json!({})))?;
+    log.ran(&request("alpha", "after"), 1).await?;
+    assert_eq!(both("configmaps"), (1, 2));
     fleet.stop().await
 }
 

@@ -35,6 +35,11 @@ pub(super) enum WatchEnd {
     /// List by pages.
     #[error("the server does not stream lists")]
     NotStreamed,
+    /// List by pages, and every other kind too.
+    #[error(
+        "a streamed list had no end after {0:?}: a proxy before the server may drop the bookmark that marks it"
+    )]
+    Endless(Duration),
     #[error("{0}")]
     Refused(ApiError),
     /// The server cannot be reached, or the connection broke.
@@ -76,7 +81,7 @@ impl WatchEnd {
     pub(super) fn problem(&self) -> Option<Problem> {
         let (mut definite, mut error) = (false, None);
         match self {
-            Self::Ended | Self::EndedEmpty | Self::NotStreamed => return None,
+            Self::Ended | Self::EndedEmpty | Self::NotStreamed | Self::Endless(_) => return None,
             Self::Refused(refusal) => {
                 definite = matches!(
                     refusal.code,

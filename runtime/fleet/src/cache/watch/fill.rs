@@ -13,6 +13,7 @@ use crate::http::lines::Broken;
 use crate::http::status::error_for_status;
 use crate::http::transport::TransportError;
 use crate::json::{Frame, FrameType, List};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,8 +25,6 @@ const BROKEN_STREAMS: u32 = 3;
 const EMPTY_PAGES: u32 = 100;
 /// A list that follows no break accepts a check of the server's identity of this age: connecting has just made one.
 const RECENT: Duration = Duration::from_secs(5);
-/// Longest timeout of a streamed list, unless a watch's is longer.
-const MAX_STREAM: Duration = Duration::from_secs(600);
 
 /// How to list one kind on one server, as earlier lists have shown.
 pub(super) struct ListState {
@@ -35,8 +34,6 @@ pub(super) struct ListState {
     broken_streams: u32,
     /// The highest version that the store had seen when the current list was requested: an older list lacks own writes.
     seen: u64,
-    /// A streamed list may take this many times as long as a watch. Doubles while the server ends it too soon.
-    stretch: u32,
 }
 
 impl ListState {
@@ -45,7 +42,6 @@ impl ListState {
             page: options.page.max(1),
             broken_streams: 0,
             seen: 0,
-            stretch: 1,
         }
     }
 }
@@ -71,13 +67,28 @@ impl Watcher {
             return self.list().await.map(|()| None);
         }
         match self.stream().await {
-            Err(WatchEnd::NotStreamed) => {
+            Err(reason @ (WatchEnd::NotStreamed | WatchEnd::Endless(_))) => {
                 self.list().await?;
-                tracing::debug!(server = self.server.connection.server(), kind = %self.store.key.kind, "lists are paged: the server does not stream them");
-                self.server.features.note_no_streams(&group);
+                self.note_paged(&group, &reason);
                 Ok(None)
             }
             streamed => streamed,
+        }
+    }
+
+    /// Remembers that lists are paged: those of a group, or all if a stream has no end, which is what a proxy before the server makes of it.
+    fn note_paged(&self, group: &Arc<str>, reason: &WatchEnd) {
+        let (server, kind) = (self.server.connection.server(), &self.store.key.kind);
+        let features = &self.server.features;
+        match reason {
+            WatchEnd::Endless(_) if features.note_endless_streams() => {
+                tracing::warn!(server, %kind, %reason, "lists are paged from now on");
+            }
+            WatchEnd::Endless(_) => {}
+            _ => {
+                tracing::debug!(server, %kind, %reason, "lists are paged");
+                features.note_no_streams(group);
+            }
         }
     }
 
@@ -205,10 +216,7 @@ impl Watcher {
     // --- streamed ---
 
     async fn stream(&mut self) -> Result<Option<OpenWatch>, WatchEnd> {
-        let watch_timeout = self.watch_timeout();
-        let timeout = watch_timeout
-            .saturating_mul(self.lists.stretch)
-            .min(MAX_STREAM.max(watch_timeout));
+        let timeout = self.watch_timeout();
         let mut open = match self.open(&StoreCall::Stream { timeout }, timeout).await {
             Err(refused) if refused.is_rejection() => return Err(WatchEnd::NotStreamed),
             open => open?,
@@ -217,27 +225,30 @@ impl Watcher {
         self.put(listing, version).await?;
         self.lists.broken_streams = 0;
         self.trust();
-        // With a longer timeout than a watch's, a silent server would be detected too late.
-        Ok((self.lists.stretch == 1).then_some(open))
+        Ok(Some(open))
     }
 
     /// Receives a streamed list up to its end, and returns it with its version.
     async fn receive(&mut self, open: &mut OpenWatch) -> Result<(Listing, String), WatchEnd> {
         let mut listing = Listing::new(self.options.max_bytes);
         let store = self.store.clone();
+        let began = Instant::now();
+        let until = began + self.options.stream_limit;
         loop {
+            let quiet_until = Instant::now() + self.options.stream_pause;
             let line = tokio::select! {
-                line = tokio::time::timeout(self.options.stream_pause, open.lines.next()) => line,
+                line = tokio::time::timeout_at(quiet_until.min(until), open.lines.next()) => line,
                 () = store.relist_requested() => return Err(WatchEnd::Expired),
             };
             let line = match line {
-                Err(_) => return Err(WatchEnd::NotStreamed),
+                Err(_) if Instant::now() < until => return Err(WatchEnd::NotStreamed),
+                Err(_) => return Err(WatchEnd::Endless(began.elapsed())),
                 Ok(Err(Broken::LongLine(limit))) => return Err(Malformed::LongLine(limit).into()),
                 Ok(Err(Broken::Connection)) => return Err(self.broken_stream()),
-                Ok(Ok(None)) => {
-                    self.lists.stretch = self.lists.stretch.saturating_mul(2);
-                    return Err(self.broken_stream());
+                Ok(Ok(None)) if open.has_timed_out() => {
+                    return Err(WatchEnd::Endless(began.elapsed()));
                 }
+                Ok(Ok(None)) => return Err(self.broken_stream()),
                 Ok(Ok(Some(line))) => line,
             };
             open.last_line = Some(Instant::now());

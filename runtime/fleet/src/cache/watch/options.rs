@@ -12,6 +12,9 @@ pub struct CacheOptions {
     /// A streamed list that is silent for this long before its end is replaced by a paged one: some servers treat it as a watch, and
     /// never mark its end. Default: 10 s.
     pub stream_pause: Duration,
+    /// A streamed list that has no end after this long is replaced by a paged one, and so are all later ones of the server: a proxy may drop
+    /// the bookmark that marks the end, while changes keep the stream busy. Default: 30 s.
+    pub stream_limit: Duration,
     /// Objects per page of a paged list. A cache uses fewer after a page was larger than a body may be, and more after a list took
     /// longer than the server keeps a version. Default: 500.
     pub page: usize,
@@ -40,6 +43,7 @@ impl Default for CacheOptions {
         Self {
             streaming_lists: true,
             stream_pause: Duration::from_secs(10),
+            stream_limit: Duration::from_secs(30),
             page: 500,
             max_bytes: 4 << 30,
             watch_timeout: Duration::from_secs(50),
