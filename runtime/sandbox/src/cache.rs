@@ -1,7 +1,9 @@
 //! Compiled components on disk, so that each is compiled once. Entry point: [`Cache`].
 //!
-//! Compiled code is run unchecked, so nobody else may write it here. The folder must belong to this user, and be closed to all others.
-//! Every entry has a keyed hash over its name and its code; an entry with another hash is ignored. The key is in the folder.
+//! Compiled code is run unchecked, so nobody else may write it here. All of it is in a folder inside the one that is named: the named
+//! one may be anybody's, as a volume of a pod, which is root's and open to all. The inner one must belong to this user, and be closed to
+//! all others, and so must each file. Every entry has a keyed hash over its name and its code; an entry with another hash is ignored.
+//! The key is in the inner folder. Others who may write to the named folder can take the cache away, and put nothing in its place.
 
 mod entry;
 mod key;
@@ -40,6 +42,9 @@ pub enum CacheError {
     },
 }
 
+/// The folder for compiled components, inside the one that is named.
+const INNER: &str = "compiled";
+
 /// A draft of this age is removed: its writer has died.
 const LEFTOVER: Duration = Duration::from_secs(600);
 
@@ -59,7 +64,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn open(options: &CacheOptions, fingerprint: &str) -> Result<Self, CacheError> {
-        let root = options.folder.clone();
+        let root = options.folder.join(INNER);
         let folder = root.join(fingerprint);
         make_private(&root)?;
         make_private(&folder)?;
@@ -134,7 +139,7 @@ impl Cache {
 
     /// Of each entry of any fingerprint: when it was used last, its size and its path. Removes drafts of writers that died.
     ///
-    /// The root may have other files: it is whatever folder a user names, and by default it has logins and tools too.
+    /// The root may have other files, of versions to come.
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let mut found = Vec::new();
         let folders = fs::read_dir(&self.root).into_iter().flatten().flatten();

@@ -105,7 +105,7 @@ impl CompilerProcess {
 /// A folder for compiled components, and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// The folder. Made if it does not exist, readable by this user alone.
+    /// The folder, which may be open to others. What is compiled is in a folder inside it, of this user alone.
     pub folder: PathBuf,
     /// Most bytes. The components not used for longest are removed first. Default: 1 GiB.
     pub bytes: u64,

@@ -50,8 +50,8 @@ pub(crate) struct Cli {
     /// The format of results
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
-    /// The folder of compiled guests, readable only by this user; `none` keeps none [default: $XDG_CACHE_HOME/windlass, else
-    /// ~/.cache/windlass]
+    /// The folder of compiled guests and pulled images, in folders that only this user can read; `none` keeps none [default:
+    /// $XDG_CACHE_HOME/windlass, else ~/.cache/windlass]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
 }

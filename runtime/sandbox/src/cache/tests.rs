@@ -83,7 +83,7 @@ fn an_entry_with_another_key_or_for_another_engine_is_ignored() {
 fn a_folder_or_key_that_is_open_to_others_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1 << 20);
-    let options = CacheOptions::new(&cache.root);
+    let options = CacheOptions::new(folder.path().join("cache"));
     for (path, open, closed) in [
         (cache.root.clone(), 0o750, 0o700),
         (cache.folder.clone(), 0o701, 0o700),
@@ -95,10 +95,24 @@ fn a_folder_or_key_that_is_open_to_others_is_refused() {
         fs::set_permissions(&path, fs::Permissions::from_mode(closed)).unwrap();
     }
     assert!(Cache::open(&options, ENGINE).is_ok());
-    let link = folder.path().join("link");
-    std::os::unix::fs::symlink(&cache.root, &link).unwrap();
-    let refused = Cache::open(&CacheOptions::new(&link), ENGINE).unwrap_err();
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&cache.root, other.join(INNER)).unwrap();
+    let refused = Cache::open(&CacheOptions::new(&other), ENGINE).unwrap_err();
     assert!(refused.to_string().contains("is not a folder"), "{refused}");
+}
+
+#[test]
+fn a_volume_that_is_open_to_all_has_a_folder_of_this_user_alone() {
+    let volume = tempfile::tempdir().unwrap();
+    // As a kubelet makes an emptyDir of a pod with an fsGroup.
+    fs::set_permissions(volume.path(), fs::Permissions::from_mode(0o2777)).unwrap();
+    let options = CacheOptions::new(volume.path());
+    let cache = Cache::open(&options, ENGINE).unwrap();
+    cache.put(&digest("a"), b"code");
+    assert_eq!(fs::metadata(&cache.root).unwrap().mode() & 0o777, 0o700);
+    let later = Cache::open(&options, ENGINE).unwrap();
+    assert_eq!(later.get(&digest("a")).as_deref(), Some(&b"code"[..]));
 }
 
 #[test]

@@ -332,6 +332,7 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
         401,
         "it wants a token"
     );
+    assert!(first.has_compiled()?, "it keeps compiled guests");
     let metrics = Http {
         address: format!("127.0.0.1:{}", ports[2]),
     };

@@ -34,7 +34,8 @@ mount --bind "$program" "$root/windlass"
 while read -r kind path source; do
   mkdir -p "$root$path"
   case $kind in
-    empty) mount -t tmpfs -o "mode=770,gid=${user#*:}" tmpfs "$root$path" ;;
+    # The owner and the mode that a kubelet gives an emptyDir.
+    empty) mount -t tmpfs -o "mode=2777,gid=${user#*:}" tmpfs "$root$path" ;;
     folder) mount --bind "$source" "$root$path" && mount -o remount,bind,ro "$root$path" ;;
   esac
 done <"$volumes"
@@ -180,6 +181,15 @@ impl Pod {
             program: Program::spawn(command)?,
             _folder: folder,
         })
+    }
+
+    /// Whether a compiled guest is in the volume that the pod has for them.
+    pub(crate) fn has_compiled(&self) -> Result<bool> {
+        let process = self.program.id().context("it runs")?;
+        let cache = format!("/proc/{process}/root/var/cache/windlass/compiled");
+        let folders = fs::read_dir(cache)?.flatten().map(|one| one.path());
+        let files = folders.filter_map(|folder| fs::read_dir(folder).ok());
+        Ok(files.flatten().flatten().next().is_some())
     }
 
     /// Ends it as a kubelet does.

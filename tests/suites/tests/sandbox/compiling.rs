@@ -194,7 +194,7 @@ async fn what_was_compiled_once_is_not_compiled_again() -> Result<()> {
 async fn code_that_somebody_changed_is_compiled_anew() -> Result<()> {
     let folder = tempfile::tempdir()?;
     hello(&sandbox(compiler()?, Some(folder.path()))?).await?;
-    let entry = walk(&folder.path().join("cache")).context("there is an entry")?;
+    let entry = walk(&folder.path().join("cache/compiled")).context("there is an entry")?;
     let mut code = std::fs::read(&entry)?;
     let good = code.clone();
     let middle = code.len() / 2;
