@@ -2,6 +2,34 @@
 {{ .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* The name of what the whole cluster sees: a release of another namespace may have the same name. */ -}}
+{{- define "windlass.clusterName" -}}
+{{ .Release.Namespace }}:{{ include "windlass.name" . }}
+{{- end }}
+
+{{- /* Whether another release that is still installed brought an object that all releases share. Takes the root and the object. */ -}}
+{{- define "windlass.isAnothers" -}}
+{{- $root := first . -}}
+{{- $object := last . -}}
+{{- $found := lookup $object.apiVersion $object.kind "" $object.metadata.name -}}
+{{- $release := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $found -}}
+{{- $namespace := dig "metadata" "annotations" "meta.helm.sh/release-namespace" "" $found -}}
+{{- if and $release (ne (printf "%s/%s" $namespace $release) (printf "%s/%s" $root.Release.Namespace $root.Release.Name)) -}}
+{{- if lookup "apps/v1" "Deployment" $namespace ($release | trunc 50 | trimSuffix "-") -}}true{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* The pods' security context, without the fields that are null. */ -}}
+{{- define "windlass.podSecurityContext" -}}
+{{- $kept := dict -}}
+{{- range $field, $value := .Values.podSecurityContext -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $kept $field $value -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $kept }}
+{{- end }}
+
 {{- define "windlass.labels" -}}
 app.kubernetes.io/name: windlass
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -30,9 +58,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   "local" (dict "inCluster" true)
   "leaderElection" (dict "enabled" true "namespace" .Release.Namespace "name" (include "windlass.name" .))
   "admin" (dict
-    "address" (printf "0.0.0.0:%v" .Values.ports.api)
-    "probeAddress" (printf "0.0.0.0:%v" .Values.ports.probes)
-    "metricsAddress" (printf "0.0.0.0:%v" .Values.ports.metrics)
+    "address" (printf "[::]:%v" .Values.ports.api)
+    "probeAddress" (printf "[::]:%v" .Values.ports.probes)
+    "metricsAddress" (printf "[::]:%v" .Values.ports.metrics)
     "authentication" "TokenReview") -}}
 {{ mergeOverwrite $own .Values.manager | toYaml }}
 {{- end }}

@@ -106,6 +106,8 @@ mod rollback;
 mod run;
 #[path = "program/running.rs"]
 mod running;
+#[path = "program/chart_values.rs"]
+mod chart_values;
 #[path = "program/chart.rs"]
 mod chart;
 #[path = "program/pod.rs"]

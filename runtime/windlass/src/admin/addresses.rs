@@ -5,7 +5,7 @@ use crate::config::kinds::Authentication;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -30,7 +30,7 @@ impl Addresses {
     /// Refuses to serve a token of a file to other machines: it would cross the network in the clear, and it never expires.
     fn check(&self) -> Result<(), String> {
         let (address, file) = (self.admin, Authentication::TokenFile);
-        if self.authentication != file || address.ip().is_loopback() {
+        if self.authentication != file || address.ip().to_canonical().is_loopback() {
             return Ok(());
         }
         Err(format!(
@@ -109,10 +109,26 @@ pub(crate) fn bind(wanted: Addresses, free_port: bool) -> Result<Sockets> {
     Ok(Sockets { wanted, bound })
 }
 
+/// Listens at an address. `[::]` is every address of IPv6 and IPv4, or of IPv4 alone where the machine has no IPv6.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = StdListener::bind(address)?;
+    let listener = on_any_family(address, |address| StdListener::bind(address))?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
+}
+
+fn on_any_family<T>(
+    address: SocketAddr,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let is_everywhere = address.is_ipv6() && address.ip().is_unspecified();
+    match bind(address) {
+        Err(error) if is_everywhere && error.kind() != io::ErrorKind::AddrInUse => {
+            let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            // The first error names the address that was asked for.
+            bind(SocketAddr::new(everywhere, address.port())).map_err(|_| error)
+        }
+        other => other,
+    }
 }
 
 /// A served address.
@@ -238,7 +254,7 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv6Addr, TcpStream};
 
     fn free() -> SocketAddr {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -282,6 +298,25 @@ mod tests {
         assert_eq!(served(&probes), Some(first));
         probes.follow(&wanted(everywhere, None)).unwrap();
         assert_eq!(served(&probes), None);
+    }
+
+    #[tokio::test]
+    async fn every_address_is_of_both_families_or_of_the_one_that_there_is() {
+        let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        let both = listen(everywhere).unwrap();
+        let port = both.local_addr().unwrap().port();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+
+        let without_ipv6 = |address: SocketAddr| match address {
+            // "Address family not supported by protocol".
+            SocketAddr::V6(_) => Err(io::Error::from_raw_os_error(97)),
+            SocketAddr::V4(_) => Ok(address),
+        };
+        let found = on_any_family(everywhere, without_ipv6).unwrap();
+        assert_eq!(found, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let one = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+        assert!(on_any_family(one, without_ipv6).is_err());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use super::digest::ImageDigest;
 use std::fmt;
+use std::net::Ipv6Addr;
 
 /// What may stand before a reference, so that it is not taken for a file.
 pub(crate) const SCHEME: &str = "oci://";
@@ -119,8 +120,13 @@ impl fmt::Display for Reference {
     }
 }
 
-/// Whether a text is `HOST[:PORT]` of a registry: a name with a dot, `localhost`, or anything with a port.
+/// Whether a text is `HOST[:PORT]` of a registry: a name with a dot, `localhost`, an IPv6 address in brackets, or anything with a port.
 pub(crate) fn is_host(text: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    if let Some((address, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let is_rest = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        return address.parse::<Ipv6Addr>().is_ok() && is_rest;
+    }
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) => (name, Some(port)),
         None => (text, None),
@@ -130,7 +136,6 @@ pub(crate) fn is_host(text: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         !label.is_empty() && !edges && label.bytes().all(plain)
     };
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     text.len() <= MAX_HOST
         && name.split('.').all(is_label)
         && port.is_none_or(is_port)
@@ -169,6 +174,8 @@ mod tests {
             "localhost/guest:latest",
             "registry:5000/a/b__c/d-e.f:V_1",
             &format!("10.0.0.1:5000/guest@{DIGEST}"),
+            "[fd00::1]:5000/team/guest:1.0",
+            &format!("[::1]/guest@{DIGEST}"),
             &format!("ghcr.io/acme/guest:1.0@{DIGEST}"),
         ] {
             let read = Reference::parse(text).unwrap();
@@ -180,7 +187,7 @@ mod tests {
     #[test]
     fn what_names_no_image_is_refused_with_its_part() {
         type Of = fn(String) -> ReferenceError;
-        let cases: [(&str, &str, Of); 11] = [
+        let cases: [(&str, &str, Of); 14] = [
             ("guest:1.0", "guest:1.0", ReferenceError::Host),
             ("acme/guest:1.0", "acme/guest:1.0", ReferenceError::Host),
             (
@@ -192,6 +199,13 @@ mod tests {
                 "me:pw@ghcr.io/guest:1",
                 "ghcr.io/guest:1",
                 ReferenceError::Digest,
+            ),
+            ("fd00::1/guest:1", "fd00::1/guest:1", ReferenceError::Host),
+            ("[fd00]/guest:1", "[fd00]/guest:1", ReferenceError::Host),
+            (
+                "[::1]5000/guest:1",
+                "[::1]5000/guest:1",
+                ReferenceError::Host,
             ),
             ("ghcr.io/Acme/guest:1", "Acme/guest", ReferenceError::Name),
             ("ghcr.io/a//b:1", "a//b", ReferenceError::Name),

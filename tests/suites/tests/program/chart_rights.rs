@@ -95,7 +95,9 @@ pub(crate) fn rights_of_process(documents: &[Json]) -> BTreeSet<Right> {
     let is_of_process = |one: &&Json| {
         let (kind, name) = (&one["kind"], &one["metadata"]["name"]);
         (kind == "Role" || kind == "ClusterRole")
-            && (name == "windlass" || name == "windlass-secrets")
+            && ["windlass", "windlass:windlass", "windlass:windlass-secrets"]
+                .iter()
+                .any(|of| name == of)
     };
     rights(documents.iter().filter(is_of_process))
 }

@@ -14,8 +14,8 @@ use windlass_harness::testenv::{Environment, Server};
 /// Makes a root of the system's libraries, the program and the volumes, and runs the program there as the pod's user.
 const CONTAINER: &str = r#"
 set -euo pipefail
-root=$1 program=$2 user=$3 volumes=$4
-shift 4
+root=$1 program=$2 user=$3 group_of_volumes=$4 volumes=$5
+shift 5
 mount -t tmpfs -o mode=755 tmpfs "$root"
 for folder in usr lib lib64; do
   if [[ -L /$folder ]]; then
@@ -35,13 +35,16 @@ while read -r kind path source; do
   mkdir -p "$root$path"
   case $kind in
     # The owner and the mode that a kubelet gives an emptyDir.
-    empty) mount -t tmpfs -o "mode=2777,gid=${user#*:}" tmpfs "$root$path" ;;
+    empty) mount -t tmpfs -o "mode=2777,gid=$group_of_volumes" tmpfs "$root$path" ;;
     folder) mount --bind "$source" "$root$path" && mount -o remount,bind,ro "$root$path" ;;
   esac
 done <"$volumes"
 mount -o remount,ro "$root"
-exec chroot --userspec="$user" --groups= "$root" /windlass "$@"
+exec chroot --userspec="$user" --groups="$group_of_volumes" "$root" /windlass "$@"
 "#;
+
+/// The user and the group of volumes that OpenShift, for instance, chooses for pods that name none. Their group is 0.
+const CHOSEN: u64 = 1_000_680_000;
 
 /// Where kubelets put the service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -157,12 +160,13 @@ impl Pod {
 
         let security = &spec["securityContext"];
         ensure!(container["securityContext"]["readOnlyRootFilesystem"] == true);
-        let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
+        let of = |field: &str, chosen| security[field].as_u64().unwrap_or(chosen).to_string();
+        let user = format!("{}:{}", of("runAsUser", CHOSEN), of("runAsGroup", 0));
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "bash", "-c", CONTAINER, "container"])
             .args([&root, &binary()?])
-            .arg(user)
+            .args([user, of("fsGroup", CHOSEN)])
             .arg(&list_of_volumes)
             .args(list(&container["args"]).map(text))
             .env_clear()
@@ -185,7 +189,7 @@ impl Pod {
 
     /// Whether a compiled guest is in the volume that the pod has for them.
     pub(crate) fn has_compiled(&self) -> Result<bool> {
-        let process = self.program.id().context("it runs")?;
+        let process = self.program.pid().context("it runs")?;
         let cache = format!("/proc/{process}/root/var/cache/windlass/compiled");
         let folders = fs::read_dir(cache)?.flatten().map(|one| one.path());
         let files = folders.filter_map(|folder| fs::read_dir(folder).ok());

@@ -2,11 +2,12 @@
 
 use crate::live::manager;
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, address_in, fleet, named, start};
+use crate::running::{Http, SOON, address_in, ask, client_of, fleet, named, start};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
 
 async fn ready(http: &Http) -> Result<()> {
     eventually(SOON, "readiness", || async {
@@ -164,7 +165,7 @@ async fn metrics_are_told_as_dashboards_for_controller_runtime_know_them() -> Re
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let _server = fleet(&project, &["alpha"]).await?;
-    crate::running::client_of(&project, "alpha")
+    client_of(&project, "alpha")
         .await?
         .ask("a", "world")
         .await?;
@@ -232,5 +233,32 @@ async fn metrics_are_told_as_dashboards_for_controller_runtime_know_them() -> Re
     assert_eq!(series.len(), distinct.len());
     let first = text.lines().next().context("a line")?;
     assert!(first.starts_with("# HELP "), "{first}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_and_the_endpoints_may_have_ipv6_addresses_alone() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let server = windlass_apiserver::Server::builder()
+        .cluster("alpha")
+        .tls()
+        .bind("[::1]:0")
+        .await?;
+    project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
+    let args = ["run", "-f", "windlass.yaml", "--admin", "[::1]:0"];
+    let mut program = Program::start(project.path(), args)?;
+    let address = address_in(&program.line_with("admin endpoints", SOON).await?)?;
+    assert!(address.starts_with("[::1]:"), "{address}");
+    ready(&Http {
+        address: address.clone(),
+    })
+    .await?;
+    let keys = client_of(&project, "alpha").await?;
+    keys.ask("a", "world").await?;
+    keys.expect_greeted("a").await?;
+    // The command finds the token of the process at that address.
+    let clusters = ask(&project, &address, &["get", "clusters"]).await?;
+    assert_eq!(clusters["items"][0]["name"], "alpha", "{clusters}");
     Ok(())
 }

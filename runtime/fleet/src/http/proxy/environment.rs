@@ -1,12 +1,13 @@
 //! The proxies that the environment names. Entry point: [`ProxyFromEnvironment::read`].
 //!
-//! The rules are Go's (`golang.org/x/net/http/httpproxy`), which kubectl and client-go follow. One differs: a variable that names no proxy is
-//! an error here, and not ignored, because a direct connection in place of the proxy could break a rule of the network.
+//! The rules are Go's (`golang.org/x/net/http/httpproxy`), which kubectl and client-go follow. Two differ. A variable that names no proxy is
+//! an error here, and not ignored, because a direct connection in place of the proxy could break a rule of the network. And an IPv6 address
+//! in brackets is an exception without a port too, as curl has it: it can mean nothing else.
 
 use super::{Proxy, ProxyUrlError};
 use crate::http::network::Network;
 use http::Uri;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The proxies of `HTTPS_PROXY` and `HTTP_PROXY`, and the servers that `NO_PROXY` excepts from them. Default: none. Cheap to clone.
@@ -172,13 +173,15 @@ impl Exception {
     }
 }
 
-/// Host and port of `HOST:PORT` or `[ADDRESS]:PORT`. Without a port, everything is the host.
+/// Host and port of `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`. Without a port, everything is the host.
 fn split_port(entry: &str) -> (&str, &str) {
-    if let Some((address, port)) = entry
+    if let Some((address, rest)) = entry
         .strip_prefix('[')
-        .and_then(|rest| rest.split_once("]:"))
+        .and_then(|rest| rest.split_once(']'))
+        && address.parse::<Ipv6Addr>().is_ok()
+        && (rest.is_empty() || rest.starts_with(':'))
     {
-        return (address, port);
+        return (address, rest.trim_start_matches(':'));
     }
     match entry.split_once(':') {
         Some((host, port)) if !port.contains(':') => (host, port),
@@ -251,7 +254,8 @@ mod tests {
             ("[2001:db8::52:0:3]", true),
             ("[2002:db8:a::123]", false),
             ("[fe80::424b:c8be:1643:a1b6]", true),
-            ("[fd00::9]", true),
+            ("[fd00::9]", false),
+            ("[fd00::9]:6443", false),
             ("foobar.com", false),
             ("FOOBAR.com", false),
             ("www.foobar.com", false),
