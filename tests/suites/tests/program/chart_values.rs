@@ -33,6 +33,13 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
         .into_iter()
         .find(|one| one["kind"] == "PrometheusRule");
     let groups = rules.context("rules")?["spec"]["groups"].clone();
+    // Other releases may be in the same Prometheus.
+    let own = r#"absent(windlass_configuration_problems{namespace="default", job="x"})"#;
+    ensure!(text.contains(own) && text.contains("honorLabels: true"));
+    let elsewhere = "prometheusRule.enabled=true,prometheusRule.runbook=https://wiki.example.com/r";
+    let linked = rendered(&["template", "x", &path, "--set", elsewhere]).await?;
+    ensure!(linked.contains("'https://wiki.example.com/r#windlassnotrunning'"));
+    ensure!(linked.contains("absent(windlass_configuration_problems)'"));
     ensure!(
         groups.as_array().is_some_and(|groups| groups.len() > 1),
         "{groups}"
