@@ -13,11 +13,12 @@ use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use crate::status::pressure::Pressure;
 use crate::status::reconcilers::Statuses;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rollback::Rollbacks;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +43,8 @@ pub(crate) struct App {
     pub(crate) pressure: ArcSwap<Pressure>,
     /// Set once the clusters of the start are synced. It stays set.
     pub(crate) synced: AtomicBool,
+    /// The Reconcilers of the local cluster that a start waits for: those that served before it; none: its objects have not been read.
+    pub(crate) awaited: ArcSwapOption<BTreeSet<String>>,
     /// Set once the guests of the start are loaded or refused. It stays set.
     pub(crate) loaded: AtomicBool,
     /// When the program started to serve.
@@ -90,6 +93,7 @@ impl App {
             needs_restart: ArcSwap::default(),
             pressure: ArcSwap::default(),
             synced: AtomicBool::new(false),
+            awaited: ArcSwapOption::empty(),
             loaded: AtomicBool::new(false),
             started: Instant::now(),
             heartbeats,

@@ -6,6 +6,7 @@ use super::election;
 use crate::app::App;
 use crate::config::kinds::Origin;
 use crate::output::count;
+use crate::status::reconcilers::ReconcilerStatus;
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,6 +16,11 @@ use windlass_fleet::cluster::{ClusterState, ClusterStatus};
 
 /// After this time a cluster that is not engaged, or a guest that is not loaded, no longer delays readiness.
 const START: Duration = Duration::from_secs(30);
+/// After this time neither does a Reconciler that served before the start. It is longer than the `progressDeadlineSeconds` of a Deployment,
+/// 10 minutes by default: a roll-out is reported as failed before it goes on.
+const OUTAGE: Duration = Duration::from_secs(15 * 60);
+/// Most names of Reconcilers in a detail.
+const NAMED: usize = 3;
 
 /// A named condition.
 pub(super) struct Condition {
@@ -199,6 +205,8 @@ fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
 
 /// Whether a reconciler serves if files have any, and the guests of the start are loaded: guests that are loaded later do not make the
 /// process unready. Nor does an object of the local cluster: a team's mistake must not take a pod of the operator out of service.
+/// But a start waits for the Reconcilers that served before: else a roll-out while a registry is down would replace pods that serve by pods
+/// that serve nothing.
 fn reconcilers(app: &App) -> Condition {
     let entries = app.statuses.all();
     let serving = entries
@@ -213,13 +221,26 @@ fn reconcilers(app: &App) -> Condition {
         .values()
         .filter(|entry| entry.loading.is_some())
         .count();
-    if loading == 0 || app.started.elapsed() >= START {
+    let configuration = app.configuration.load();
+    let in_files = configuration.reconcilers();
+    let in_files = in_files.filter(|(document, _)| document.origin == Origin::File);
+    let in_files: Vec<&str> = in_files
+        .map(|(document, _)| document.identity.name.as_str())
+        .collect();
+    let awaited = app.awaited.load_full();
+    let of_cluster = awaited.iter().flat_map(|names| names.iter());
+    let awaited_names = in_files
+        .iter()
+        .copied()
+        .chain(of_cluster.map(String::as_str));
+    let is_coming = |name: &&str| entries.get(*name).is_none_or(is_coming);
+    let coming: Vec<&str> = awaited_names.filter(is_coming).collect();
+    let elapsed = app.started.elapsed();
+    let is_starting = (loading > 0 || awaited.is_none()) && elapsed < START;
+    if !is_starting && (coming.is_empty() || elapsed >= OUTAGE) {
         app.loaded.store(true, Ordering::Release);
     }
-    let configuration = app.configuration.load();
-    let in_files = configuration
-        .reconcilers()
-        .any(|(document, _)| document.origin == Origin::File);
+    let is_loaded = app.loaded.load(Ordering::Acquire);
     let mut detail = format!(
         "{serving} of {} serve, {stale} are not as their document asks",
         entries.len()
@@ -227,11 +248,27 @@ fn reconcilers(app: &App) -> Condition {
     if loading > 0 {
         let _ = write!(detail, ", {loading} are being loaded");
     }
+    if !is_loaded && awaited.is_none() {
+        detail.push_str(", the objects of the local cluster have not been read");
+    }
+    if !is_loaded && !coming.is_empty() {
+        let names = coming[..coming.len().min(NAMED)].join(", ");
+        let (number, minutes) = (coming.len(), OUTAGE.as_secs() / 60);
+        let _ = write!(
+            detail,
+            ", {number} are waited for until {minutes} min after the start: {names}"
+        );
+    }
     Condition {
         name: "reconcilers",
-        holds: (serving > 0 || !in_files) && app.loaded.load(Ordering::Acquire),
+        holds: (serving > 0 || in_files.is_empty()) && is_loaded,
         detail,
     }
+}
+
+/// Whether nothing serves yet, and neither the document nor the guest is at fault.
+fn is_coming(entry: &ReconcilerStatus) -> bool {
+    entry.revision.is_none() && (entry.loading.is_some() || entry.may_pass)
 }
 
 #[cfg(test)]

@@ -463,9 +463,16 @@ impl Reconciler {
             previous: self.previous.map(|digest| digest.to_string()),
             rolled_back: self.rollback.is_some(),
             problem: self.problem.clone(),
+            may_pass: self.problem.is_some() && self.may_pass(),
             changed: self.changed,
             loading: (self.loading.is_some() || self.is_new()).then_some(self.began),
         }
+    }
+
+    /// Whether the last failure is neither the document's nor the guest's.
+    fn may_pass(&self) -> bool {
+        let is_of_the_host = self.failed.as_ref().is_some_and(|of| of.due().is_some());
+        is_of_the_host || self.lookup.as_ref().is_some_and(Lookup::found_silence)
     }
 
     /// What the document names, with the digest of an image that is here.

@@ -58,6 +58,8 @@ pub(crate) struct Lookup {
     pub(crate) due: Option<Instant>,
     /// The wait before the next attempt after a failure, and none after success.
     wait: Option<Duration>,
+    /// Whether the registry was silent.
+    is_silent: bool,
 }
 
 /// An image, and why the registry was not asked, if it was silent.
@@ -261,6 +263,7 @@ impl Lookup {
         }
         Self {
             due: due.map(|wait| Instant::now() + wait),
+            is_silent: failure.is_some_and(|failure| failure.is_silence()),
             wanted,
             outcome,
             wait,
@@ -270,6 +273,11 @@ impl Lookup {
     /// What was looked up.
     pub(crate) fn image(&self) -> &Reference {
         &self.wanted.image
+    }
+
+    /// Whether there is no image only because the registry was silent.
+    pub(crate) fn found_silence(&self) -> bool {
+        self.outcome.is_err() && self.is_silent
     }
 
     /// Whether it need not be looked up again. An image that has left the disk must be.

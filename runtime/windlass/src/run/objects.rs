@@ -54,6 +54,8 @@ pub(super) struct Feed {
     /// Why it may be old, or is not there.
     problem: Option<String>,
     accepted: Accepted,
+    /// The Reconcilers that served when the objects were first read.
+    served: BTreeSet<String>,
     outcomes: Arc<Outcomes>,
 }
 
@@ -93,6 +95,7 @@ impl Feed {
             objects: None,
             problem: None,
             accepted: Accepted::default(),
+            served: BTreeSet::new(),
             outcomes: Arc::default(),
         }
     }
@@ -105,6 +108,19 @@ impl Feed {
     /// Whether the objects have been read once.
     pub(super) fn has_read(&self) -> bool {
         self.objects.is_some()
+    }
+
+    /// The Reconcilers that served when the objects were first read, and are to serve here too; none: the objects have not been read.
+    pub(super) fn awaited(&self) -> Option<BTreeSet<String>> {
+        self.objects.as_ref()?;
+        let verdicts = self.outcomes.verdicts.lock().clone();
+        let is_wanted = |verdict: &&Verdict| {
+            let refused = verdict.refused.as_ref();
+            refused.is_none_or(|refused| refused.is_unknown)
+        };
+        let wanted = verdicts.iter().filter(is_wanted);
+        let wanted = wanted.map(|verdict| verdict.object.identity().name);
+        Some(wanted.filter(|name| self.served.contains(name)).collect())
     }
 
     /// Waits until something else is to be joined with the documents of files.
@@ -190,6 +206,10 @@ impl Feed {
         if watches.all().all(HubWatch::listed) {
             let mut objects = read::objects(&watches.kinds, &watches.namespaces);
             objects.values = self.follow_values(&watches.hub, &objects);
+            if let (None, Some(reconcilers)) = (&self.objects, watches.kinds.get(&Kind::Reconciler))
+            {
+                self.served = read::serving(reconcilers);
+            }
             differs |= self.objects.as_ref() != Some(&objects);
             self.objects = Some(objects);
         }

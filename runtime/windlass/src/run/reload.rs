@@ -179,6 +179,12 @@ impl Reload {
             .set_refused_objects(refused.unwrap_or_default());
         self.notices.set_kept(merged.kept);
         self.apply_changes(changes);
+        // After their loads have begun.
+        let awaited = match &self.objects {
+            Some(objects) => objects.awaited(),
+            None => Some(BTreeSet::new()),
+        };
+        self.app.awaited.store(awaited.map(Arc::new));
         self.watch_all(&listing);
     }
 

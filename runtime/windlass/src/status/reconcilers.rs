@@ -19,6 +19,8 @@ pub(crate) struct ReconcilerStatus {
     pub(crate) rolled_back: bool,
     /// Why the document is not in effect; none when it is.
     pub(crate) problem: Option<String>,
+    /// Whether the problem is neither the document's nor the guest's, so that it may pass: the registry is silent, for instance.
+    pub(crate) may_pass: bool,
     /// When the change began that is being loaded; none: none is.
     pub(crate) loading: Option<Instant>,
     /// The last change since the start; none: nothing has changed. It is in effect if there is no problem.

@@ -3,6 +3,7 @@
 use crate::hub::{Hub, SOON, object, rules, tenant};
 use crate::objects::ConfigMaps;
 use crate::registry::Hosted;
+use crate::running::{Http, address_in};
 use anyhow::Result;
 use base64::Engine as _;
 use serde_json::{Value as Json, json};
@@ -117,4 +118,62 @@ async fn stop(program: Program) -> Result<()> {
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_start_without_the_registry_waits_for_what_served_and_not_for_what_is_refused()
+-> Result<()> {
+    if !testenv::enabled("a start without the registry") {
+        return Ok(());
+    }
+    let hosted = Hosted::start().await?;
+    let hub = Hub::start(&["alpha"], &["team-a", "team-b"]).await?;
+    hub.install().await?;
+    let authority = hosted.registry.authority();
+    let trusts = format!("  registries: {{certificateAuthority: {authority:?}}}\n");
+    hub.write_manager(&trusts, "")?;
+    let before = hub.run()?;
+    let mut all = Vec::new();
+    for team in ["team-a", "team-b"] {
+        let image = hosted.image(&format!("{team}/hello:1"));
+        hosted.push(&guest("hello"), &image).await?;
+        let mut own = tenant(team, team, json!({"names": ["alpha"]}));
+        own["spec"]["guests"] = json!({"registries": [hosted.image(team)]});
+        hub.create(own).await?;
+        hub.create(login(&hosted, team)?).await?;
+        let reconciler = reconciler(&format!("{team}/hello"), &image);
+        hub.create(reconciler.clone()).await?;
+        hub.expect(&reconciler, "Ready True Reconciling").await?;
+        all.push(reconciler);
+    }
+    stop(before).await?;
+
+    // A process that has pulled nothing. The one Reconciler served, and the registry is down. The other one may not have its image any
+    // more. The third one never served: its registry has no such name.
+    hosted.registry.kill();
+    let none = object("Tenant", "team-b", json!({}));
+    hub.change(&none, json!({"guests": {"registries": []}}))
+        .await?;
+    let new = reconciler("team-a/new", &hosted.image("team-a/new:1"));
+    hub.create(new.clone()).await?;
+    let args = "run --from-cluster -f windlass.yaml --admin 127.0.0.1:0 --cache empty";
+    let mut program = Program::start(hub.project.path(), args.split(' '))?;
+    let address = address_in(&program.line_with("admin endpoints", SOON).await?)?;
+    let http = Http { address };
+    refused(&hub, &all[1], "spec.guests.registries").await?;
+    refused(&hub, &all[0], "cannot be reached").await?;
+    refused(&hub, &new, "cannot be reached").await?;
+    let (status, text) = http.get("/readyz").await?;
+    assert_eq!(status, 503, "{text}");
+    let waits = "1 are waited for until 15 min after the start: team-a/hello\n";
+    assert!(text.contains(waits), "{text}");
+
+    hosted.registry.restart().await?;
+    let ready = eventually(SOON, "readiness", || async {
+        let seen = http.get("/readyz?verbose").await?;
+        Ok(Seen::of(seen, |(status, _)| *status == 200))
+    });
+    let (_, text) = ready.await?;
+    assert!(text.contains("1 of 3 serve"), "{text}");
+    stop(program).await
 }

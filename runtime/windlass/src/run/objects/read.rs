@@ -1,12 +1,13 @@
 //! Reads objects of the local cluster. Entry points: [`objects`] and [`values`].
 
 use crate::config::kinds::Kind;
+use crate::config::kinds::status::ReconcilerStatus;
 use crate::config::objects::{Object, Objects, ValueSource, Values};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_fleet::hub::{Hub, HubObject, HubWatch, WatchSelection};
 use windlass_fleet::{GroupVersionKind, ObjectKey};
 
@@ -22,6 +23,13 @@ struct Fields {
 struct Metadata {
     #[serde(default)]
     generation: i64,
+}
+
+/// The status that some process has written.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    status: Option<ReconcilerStatus>,
 }
 
 /// The data of a Secret or a ConfigMap.
@@ -62,6 +70,18 @@ fn read(kind: Kind, object: &HubObject) -> Option<Object> {
         is_deleting: object.is_deleting(),
         spec: fields.spec,
     })
+}
+
+/// The names of the Reconcilers of which a revision serves, by the status that the process that leads has written.
+pub(super) fn serving(reconcilers: &HubWatch) -> BTreeSet<String> {
+    let objects = reconcilers.objects().into_iter();
+    let serves = |object: &HubObject| {
+        let written = object.parse::<Written>().ok();
+        let status = written.and_then(|written| written.status);
+        status.is_some_and(|status| !status.revision.is_empty())
+    };
+    let serving = objects.filter(serves);
+    serving.map(|object| object.key().to_string()).collect()
 }
 
 /// Watches the one object that a Reconciler names.
