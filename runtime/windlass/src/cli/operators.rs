@@ -39,8 +39,8 @@ pub(crate) struct RbacArgs {
     /// For the hub that this Provider reads, instead of the clusters of providers
     #[arg(long, value_name = "NAME", conflicts_with = "local")]
     pub(crate) provider: Option<String>,
-    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider;
-    /// windlass-from-cluster with --from-cluster; windlass-api with --callers]
+    /// The name of the roles, which a role of the same name is replaced by [default: windlass, windlass-local with --local or windlass-hub
+    /// with --provider, and a digest of what they allow whom; windlass-from-cluster with --from-cluster; windlass-api with --callers]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME

@@ -4,8 +4,8 @@ use crate::cli::{Format, RbacArgs};
 use crate::config::kinds::{GuestSource, Kind, Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local,
-    manifests, needed, yaml,
+    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, definitions,
+    in_local, manifests, name_by_content, needed, yaml,
 };
 use crate::config::{clusters, registries};
 use crate::guests::TenantPolicy;
@@ -37,8 +37,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     let configuration = valid(&args.files)?;
     if let Some(provider) = &args.provider {
         let needed = of_hub(&configuration, provider)?;
-        let name = args.name.as_deref().unwrap_or("windlass-hub");
-        return print(&manifests(&needed, name, args.bind.as_ref()), format);
+        return print(&named(&args, "windlass-hub", &needed), format);
     }
     // In the local cluster the manager has needs of its own.
     if !configuration.has(Kind::Reconciler) && !args.local {
@@ -62,11 +61,21 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     let mut needed = needed(side, &work, &manager, has_provider, home.as_deref());
     if side == Side::Local {
         needed.extend(in_local(&configuration));
+        needed.extend(definitions(&needed));
         needed.reduce();
     }
     name_other_hubs(&configuration);
-    let name = args.name.as_deref().unwrap_or(usual);
-    print(&manifests(&needed, name, args.bind.as_ref()), format)
+    print(&named(&args, usual, &needed), format)
+}
+
+/// The roles under the name that is asked for, or under one of their own.
+fn named(args: &RbacArgs, usual: &str, needed: &Permissions) -> Vec<Json> {
+    let bind = args.bind.as_ref();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => name_by_content(usual, needed, bind),
+    };
+    manifests(needed, &name, bind)
 }
 
 fn print(manifests: &[Json], format: Format) -> Result<ExitCode> {

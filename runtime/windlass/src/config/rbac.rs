@@ -10,8 +10,8 @@ mod review;
 mod tests;
 
 pub(crate) use callers::{callers, nonresource_url};
-pub(crate) use hub::{Hub, in_local};
-pub(crate) use manifest::{Subject, lines, manifests, yaml};
+pub(crate) use hub::{Hub, definitions, in_local};
+pub(crate) use manifest::{Subject, lines, manifests, name_by_content, yaml};
 pub(crate) use objects::cluster_roles;
 pub(crate) use permission::Permissions;
 pub(crate) use review::{Findings, Question, Review};

@@ -3,6 +3,7 @@
 use crate::project::{Project, reconciler};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use windlass_harness::guests::guest;
@@ -19,8 +20,13 @@ async fn rbac(project: &Project, more: &[&str]) -> Result<Finished> {
 async fn roles_are_printed_for_people_and_programs() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
-    let finished = rbac(&project, &["--bind", "serviceaccount:ops/windlass"]).await?;
-    let finished = finished.expect_code(0)?;
+    let named = [
+        "--bind",
+        "serviceaccount:ops/windlass",
+        "--name",
+        "windlass",
+    ];
+    let finished = rbac(&project, &named).await?.expect_code(0)?;
     let role = "kind: ClusterRole\nmetadata: {name: windlass}\nrules:\n  \
         - {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch]}\n  \
         - {apiGroups: [\"\"], resources: [events], verbs: [create, patch]}\n  \
@@ -40,9 +46,10 @@ async fn roles_are_printed_for_people_and_programs() -> Result<()> {
         .expect_code(0)?;
     let told: Json = serde_json::from_str(&finished.stdout)?;
     assert_eq!(told["kind"], "List");
-    assert_eq!(
-        told["items"][0]["metadata"],
-        json!({"name": "windlass-local"})
+    let name = told["items"][0]["metadata"]["name"].as_str();
+    assert!(
+        name.is_some_and(|name| name.starts_with("windlass-local-")),
+        "{told}"
     );
     let rules = told["items"][0]["rules"].as_array().map(Vec::len);
     assert_eq!(
@@ -57,6 +64,53 @@ async fn roles_are_printed_for_people_and_programs() -> Result<()> {
         "{}",
         finished.stderr
     );
+    Ok(())
+}
+
+/// The names of what is printed for a configuration of one reconciler.
+async fn names(reconciler: &str, more: &[&str]) -> Result<BTreeSet<String>> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler.to_owned()])?;
+    let args = [&["-o", "json"], more].concat();
+    let printed = rbac(&project, &args).await?.expect_code(0)?.stdout;
+    let printed: Json = serde_json::from_str(&printed)?;
+    let items = printed["items"].as_array().into_iter().flatten();
+    Ok(items.map(|item| item["metadata"].to_string()).collect())
+}
+
+#[tokio::test]
+async fn roles_of_another_configuration_and_of_another_subject_have_other_names() -> Result<()> {
+    let hello = reconciler("hello", &guest("hello"));
+    let less = hello.replace(", create, patch]", ", create]");
+    let one = ["--bind", "user:one"];
+    let own = names(&hello, &one).await?;
+    assert_eq!(names(&hello, &one).await?, own, "the same have the same");
+    let others = [
+        names(&less, &one).await?,
+        names(&hello, &["--bind", "user:two"]).await?,
+        names(&hello, &["--bind", "user:one", "--local"]).await?,
+    ];
+    for other in others {
+        assert!(own.is_disjoint(&other), "{own:?} {other:?}");
+    }
+    let chosen = names(&less, &["--bind", "user:one", "--name", "mine"]).await?;
+    assert_eq!(
+        chosen,
+        BTreeSet::from([json!({"name": "mine"}).to_string()])
+    );
+
+    // Of the process in its own cluster it is the binding: its role is always the same.
+    let project = Project::new()?;
+    let bound = async |subject: &str| {
+        let args = ["rbac", "--from-cluster", "--bind", subject, "-o", "json"];
+        let printed = Program::run(project.path(), args, SOON).await?;
+        let printed: Json = serde_json::from_str(&printed.expect_code(0)?.stdout)?;
+        let items = printed["items"].as_array().into_iter().flatten();
+        let mut bindings = items.filter(|item| item["kind"] == "ClusterRoleBinding");
+        anyhow::Ok(bindings.next().map(|one| one["metadata"]["name"].clone()))
+    };
+    let (one, two) = (bound("user:one").await?, bound("user:two").await?);
+    assert!(one.is_some() && two.is_some() && one != two, "{one:?}");
     Ok(())
 }
 
@@ -84,10 +138,10 @@ async fn the_managers_own_events_are_allowed_where_it_records_them() -> Result<(
         ),
     ] {
         project.write_config(&[manager(spec), hello()])?;
-        let finished = rbac(&project, &["--local", "--bind", bind]).await?;
-        let finished = finished.expect_code(0)?;
+        let named = ["--local", "--bind", bind, "--name", "own"];
+        let finished = rbac(&project, &named).await?.expect_code(0)?;
         let role = format!(
-            "kind: Role\nmetadata: {{namespace: {namespace}, name: windlass-local}}\nrules:\n  \
+            "kind: Role\nmetadata: {{namespace: {namespace}, name: own}}\nrules:\n  \
              - {{apiGroups: [\"\"], resources: [events], verbs: [create, patch]}}\n"
         );
         assert!(finished.stdout.contains(&role), "{}", finished.stdout);
@@ -137,9 +191,9 @@ async fn what_a_provider_reads_in_its_hub_is_printed() -> Result<()> {
         provider("capi", "{clusterAPI: {from: {kubeconfig: hub.yaml}}}"),
         reconciler("hello", &guest("hello")),
     ])?;
-    let local = rbac(&project, &["--local", "--bind", "user:w"]).await?;
-    let local = local.expect_code(0)?;
-    let role = "kind: Role\nmetadata: {namespace: fleet, name: windlass-local}\nrules:\n  \
+    let named = ["--local", "--bind", "user:w", "--name", "own"];
+    let local = rbac(&project, &named).await?.expect_code(0)?;
+    let role = "kind: Role\nmetadata: {namespace: fleet, name: own}\nrules:\n  \
                 - {apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}\n";
     assert!(local.stdout.contains(role), "{}", local.stdout);
     assert!(local.stderr.contains("--provider capi"), "{}", local.stderr);
@@ -148,7 +202,9 @@ async fn what_a_provider_reads_in_its_hub_is_printed() -> Result<()> {
         .await?
         .expect_code(0)?;
     for line in [
-        "metadata: {name: windlass-hub}\n",
+        "metadata: {name: windlass-hub-",
+        // A kind of the hub may come later.
+        "  - {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}\n",
         "  - {apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}\n",
         "  - {apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get, list, watch]}\n",
     ] {

@@ -2,7 +2,9 @@
 
 use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
 use crate::config::load::Configuration;
-use crate::config::rbac::{Hub, Member, Permissions, Place, Side, Work, in_local, of_manager};
+use crate::config::rbac::{
+    Hub, Member, Permissions, Place, Side, Work, definitions, in_local, of_manager,
+};
 use std::collections::BTreeMap;
 use windlass_fleet::Pairs;
 
@@ -117,9 +119,15 @@ impl<'a> Plan<'a> {
                 namespace: site.namespace,
             }),
         };
+        let needs = self.work.iter();
+        let needs = needs.map(|(name, work)| (*name, work.needs(place, self.has_provider)));
+        let needs: Vec<_> = needs.collect();
         let mut own = of_manager(side, &self.manager, home);
         if side == Side::Local {
             own.extend(self.hub.clone());
+            let mut all = own.clone();
+            needs.iter().for_each(|(_, of)| all.extend(of.own.clone()));
+            own.extend(definitions(&all));
         }
         let mut asks = vec![Ask {
             user: None,
@@ -129,10 +137,9 @@ impl<'a> Plan<'a> {
                 watches: Permissions::default(),
             }],
         }];
-        for (name, work) in &self.work {
-            let needs = work.needs(place, self.has_provider);
+        for ((_, work), (name, needs)) in self.work.iter().zip(needs) {
             let need = |permissions, watches| Need {
-                who: Who::Reconciler((*name).to_owned()),
+                who: Who::Reconciler(name.to_owned()),
                 permissions,
                 watches,
             };

@@ -3,13 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::rbac::{Permissions, Subject, lines, manifests, yaml};
+use crate::config::rbac::{Permissions, Subject, lines, manifests, name_by_content, yaml};
 use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, printable};
 use crate::status::tables::cluster_name;
 use serde::Serialize;
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -238,31 +237,12 @@ fn grants<'a>(clusters: impl Iterator<Item = &'a ClusterReport>) -> Vec<GrantSet
             clusters,
             manifests: manifests(
                 &permissions,
-                &role_name(user, &permissions),
+                &name_by_content("windlass", &permissions, subject.as_ref()),
                 subject.as_ref(),
             ),
         }
     })
     .collect()
-}
-
-/// A name that depends on the content: a role of another content, such as one of `windlass rbac`, is never overwritten.
-fn role_name(user: Option<&str>, permissions: &Permissions) -> String {
-    let mut hash = Sha256::new();
-    for line in user
-        .into_iter()
-        .map(str::to_owned)
-        .chain(lines(permissions))
-    {
-        hash.update(line);
-        hash.update("\n");
-    }
-    let digits = hash
-        .finalize()
-        .into_iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"));
-    format!("windlass-{}", digits.collect::<String>())
 }
 
 impl GrantSet {

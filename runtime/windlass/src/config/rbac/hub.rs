@@ -1,4 +1,4 @@
-//! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`] and [`in_local`].
+//! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`], [`in_local`] and [`definitions`].
 
 use super::permission::{Permission, Permissions};
 use crate::config::kinds::{HubSecretSpec, HubSpec, KcpSpec, ProviderSpec, Source};
@@ -106,6 +106,7 @@ impl<'a> Hub<'a> {
         let mut all = self.permissions;
         // Distinguishes a cluster from another one at the same address.
         all.add(Permission::new("", "namespaces", "get").named("kube-system"));
+        all.extend(definitions(&all));
         all
     }
 
@@ -144,6 +145,42 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
         }
     }
     all
+}
+
+/// What the manager reads of definitions where it watches kinds that definitions bring, so that a kind that comes later is noticed at once.
+pub(crate) fn definitions(all: &Permissions) -> Permissions {
+    let watched = |one: &&Permission| one.verb() == "watch" && is_of_definitions(&one.group);
+    match all.iter().find(watched) {
+        None => Permissions::default(),
+        Some(_) => ["list", "watch"]
+            .map(|verb| Permission::new("apiextensions.k8s.io", "customresourcedefinitions", verb))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Whether definitions may bring kinds of a group. `k8s.io` has some such groups beside those of servers themselves, kcp has none.
+fn is_of_definitions(group: &str) -> bool {
+    const OF_SERVERS: [&str; 14] = [
+        "admissionregistration",
+        "apiextensions",
+        "apiregistration",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "discovery",
+        "events",
+        "networking",
+        "rbac.authorization",
+        "resource",
+        "scheduling",
+        "storage",
+    ];
+    let is_of_server = group
+        .strip_suffix(".k8s.io")
+        .is_some_and(|name| OF_SERVERS.contains(&name));
+    group.contains('.') && !is_of_server && !group.ends_with(".kcp.io")
 }
 
 fn reads(group: &str, resource: &str) -> impl Iterator<Item = Permission> {

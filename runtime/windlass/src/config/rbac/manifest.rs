@@ -3,6 +3,7 @@
 use super::permission::{Permissions, PolicyRule};
 use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
 use std::str::FromStr;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -88,6 +89,32 @@ impl Subject {
     }
 }
 
+/// A name that depends on the rights and on who has them: no role of another content is ever replaced, such as one of another configuration
+/// or of the chart.
+pub(crate) fn name_by_content(
+    beginning: &str,
+    permissions: &Permissions,
+    bind: Option<&Subject>,
+) -> String {
+    digest_name(beginning, subject(bind).chain(lines(permissions)))
+}
+
+fn subject(bind: Option<&Subject>) -> impl Iterator<Item = String> {
+    bind.map(|subject| subject.manifest().to_string())
+        .into_iter()
+}
+
+fn digest_name(beginning: &str, content: impl Iterator<Item = String>) -> String {
+    let mut hash = Sha256::new();
+    for line in content {
+        hash.update(line);
+        hash.update("\n");
+    }
+    let digits = hash.finalize().into_iter().take(4);
+    let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+    format!("{beginning}-{digits}")
+}
+
 /// A ClusterRole for permissions in all namespaces, a Role for the permissions in each single namespace, and their bindings if
 /// there is a subject.
 pub(crate) fn manifests(
@@ -121,10 +148,11 @@ pub(crate) fn manifests(
     manifests
 }
 
-/// The ClusterRoleBinding of a role, with its name.
+/// The ClusterRoleBinding of a role. Its name depends on the subject, so that several subjects may have the role.
 pub(super) fn binding(name: &str, subject: &Subject) -> Json {
+    let own = digest_name(name, self::subject(Some(subject)));
     json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": own},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
         "subjects": [subject.manifest()],
     })

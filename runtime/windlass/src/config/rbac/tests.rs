@@ -446,6 +446,8 @@ fn a_provider_reads_what_it_watches_in_its_hub() {
         [
             r#"{apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get], namespaces: ["*"]}"#,
             r#"{apiGroups: [""], resources: [secrets], verbs: [get, list, watch], namespaces: ["*"]}"#,
+            // The kind may come later.
+            r#"{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch], namespaces: ["*"]}"#,
             r#"{apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get, list, watch], namespaces: ["*"]}"#,
         ]
     );
@@ -456,8 +458,8 @@ fn a_provider_reads_what_it_watches_in_its_hub() {
     let profiles = "clusterProfiles: {secrets: {consumer: windlass}}\n";
     assert_eq!(
         hub(profiles).unwrap().1.len(),
-        3,
-        "namespaces, secrets, profiles"
+        4,
+        "namespaces, secrets, definitions, profiles"
     );
     let namespaces = r#"{apiGroups: [""], resources: [namespaces], verbs: [get, list, watch], namespaces: ["*"]}"#;
     let needed = hub("namespaces: {}\n").unwrap().1;
