@@ -68,9 +68,10 @@ pub(crate) struct PublishArgs {
     /// The name of the APIExport
     #[arg(long, value_name = "NAME")]
     pub(crate) export: String,
-    /// The one version to publish [default: all that are served]
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) version: Option<String>,
+    /// The one version to publish, of the definition PLURAL.GROUP or of all that no --version names; may be given several times [default:
+    /// all that are served]
+    #[arg(long = "version", value_name = "[PLURAL.GROUP=]VERSION")]
+    pub(crate) versions: Vec<String>,
     /// A resource that consumers are asked for, as secrets or events.events.k8s.io; may be given several times
     #[arg(long = "claim", value_name = "RESOURCE[.GROUP]")]
     pub(crate) claims: Vec<String>,

@@ -5,7 +5,7 @@ mod export;
 use crate::cli::{Format, KcpCommand, PublishArgs};
 use crate::config::document::{Node, Part, Problem, split};
 use anyhow::{Context, Result, bail};
-use export::{Claim, Export};
+use export::{Claim, Export, Versions};
 use serde_json::{Value as Json, json};
 use std::io::Read;
 use std::path::Path;
@@ -30,13 +30,14 @@ pub(crate) fn execute(command: &KcpCommand, format: Format) -> Result<ExitCode> 
 /// # Errors
 /// When a file cannot be read, or a definition cannot be published as it is. The error says what to do.
 fn publish(args: &PublishArgs, format: Format) -> Result<ExitCode> {
-    let mut export = Export::new(&args.export);
+    let mut export = Export::new(&args.export, Versions::parse(&args.versions));
     for path in &args.files {
         for object in read(path)? {
-            let added = export.add(&object, args.version.as_deref());
+            let added = export.add(&object);
             added.with_context(|| path.display().to_string())?;
         }
     }
+    export.check()?;
     for claim in &args.claims {
         export.claim(Claim::parse(claim));
     }

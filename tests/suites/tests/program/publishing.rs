@@ -23,7 +23,7 @@ metadata: {name: httpbins.example.com, labels: {app: httpbin}}
 spec:
   group: example.com
   scope: Namespaced
-  names: {kind: HttpBin, listKind: HttpBinList, plural: httpbins, singular: httpbin, shortNames: [hb]}
+  names: {kind: HttpBin, plural: httpbins, shortNames: [hb]}
   versions:
   - name: v1
     served: true
@@ -41,6 +41,7 @@ spec:
               region: {type: string, enum: [us, eu]}
               port: {x-kubernetes-int-or-string: true}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
   - {name: v0, served: false, storage: false, schema: {openAPIV3Schema: {type: object}}}
 status: {storedVersions: [v1]}
 ";

@@ -4,6 +4,7 @@
 //! export names from then on.
 
 use serde_json::{Map, Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_sandbox::Digest;
 
 /// Fields that versions of both kinds have.
@@ -28,20 +29,58 @@ pub(super) enum ExportError {
     Twice(String),
     /// Versions that a webhook converts, which kcp does not call.
     #[error(
-        "{0} has several versions, which a webhook converts, and kcp calls none: choose one of them with --version: {1}"
+        "{0} has several versions, which a webhook converts, and kcp calls none: choose one of them, {1}, with --version {0}=VERSION"
     )]
     Webhook(String, String),
     /// A version that the definition does not serve.
-    #[error("{0} does not serve the version {1}: it serves {2}")]
+    #[error(
+        "{0} does not serve the version {1}, but {2}: choose one of these with --version {0}=VERSION"
+    )]
     Version(String, String, String),
+    /// A version of a definition that was not given.
+    #[error(
+        "{0} is not among the definitions, so --version says nothing of it: give it, or correct its name"
+    )]
+    Absent(String),
     /// No schema.
     #[error("{0} has no schema in version {1}: kcp needs one")]
     Schema(String, String),
 }
 
+/// The versions that are asked for: of single definitions by their names, and of all others.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    of: BTreeMap<String, String>,
+    others: Option<String>,
+}
+
+impl Versions {
+    /// Of `VERSION` and `NAME=VERSION`. The last one counts.
+    pub(super) fn parse<S: AsRef<str>>(texts: &[S]) -> Self {
+        let mut all = Self::default();
+        for text in texts.iter().map(AsRef::as_ref) {
+            match text.split_once('=') {
+                Some((name, version)) => drop(all.of.insert(name.to_owned(), version.to_owned())),
+                None => all.others = Some(text.to_owned()),
+            }
+        }
+        all
+    }
+
+    fn wanted(&self, name: &str) -> Option<&str> {
+        self.of
+            .get(name)
+            .or(self.others.as_ref())
+            .map(String::as_str)
+    }
+}
+
 /// An export with its schemas.
 pub(super) struct Export {
     name: String,
+    versions: Versions,
+    /// The names of the definitions.
+    definitions: BTreeSet<String>,
     schemas: Vec<Json>,
     claims: Vec<Claim>,
 }
@@ -66,24 +105,23 @@ impl Claim {
 
 impl Export {
     /// An export of nothing.
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str, versions: Versions) -> Self {
         Self {
             name: name.to_owned(),
+            versions,
+            definitions: BTreeSet::new(),
             schemas: Vec::new(),
             claims: Vec::new(),
         }
     }
 
-    /// Adds the kind of a definition: all versions that it serves, or one of them.
+    /// Adds the kind of a definition: all versions that it serves, or the one that is asked for.
     ///
     /// # Errors
     /// [`ExportError`].
-    pub(super) fn add(
-        &mut self,
-        definition: &Json,
-        version: Option<&str>,
-    ) -> Result<(), ExportError> {
-        let schema = schema_of(definition, version)?;
+    pub(super) fn add(&mut self, definition: &Json) -> Result<(), ExportError> {
+        let name = name_of(definition);
+        let schema = schema_of(definition, self.versions.wanted(&name))?;
         let is_same = |known: &Json| {
             let spec = |schema: &Json| {
                 (
@@ -94,10 +132,21 @@ impl Export {
             spec(known) == spec(&schema)
         };
         if self.schemas.iter().any(is_same) {
-            return Err(ExportError::Twice(name_of(definition)));
+            return Err(ExportError::Twice(name));
         }
+        self.definitions.insert(name);
         self.schemas.push(schema);
         Ok(())
+    }
+
+    /// Checks that each version that is asked for by name is of a definition that was added.
+    ///
+    /// # Errors
+    /// [`ExportError::Absent`].
+    pub(super) fn check(&self) -> Result<(), ExportError> {
+        let mut named = self.versions.of.keys();
+        let absent = named.find(|name| !self.definitions.contains(*name));
+        absent.map_or(Ok(()), |name| Err(ExportError::Absent(name.clone())))
     }
 
     /// Asks consumers for a kind.
@@ -142,7 +191,12 @@ fn schema_of(definition: &Json, version: Option<&str>) -> Result<Json, ExportErr
     }
     let spec = &definition["spec"];
     let versions = versions_of(&name, spec, version)?;
-    let spec = json!({"group": spec["group"], "names": spec["names"], "scope": spec["scope"], "versions": versions});
+    let has_several = versions.len() > 1;
+    let mut spec = json!({"group": spec["group"], "names": names_of(spec), "scope": spec["scope"], "versions": versions});
+    if has_several {
+        // kcp asks for it. A webhook was refused before.
+        spec["conversion"] = json!({"strategy": "None"});
+    }
     let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
     let digest = Digest::of(spec.to_string().as_bytes()).short();
     let (plural, group) = (text(&spec["names"]["plural"]), text(&spec["group"]));
@@ -150,6 +204,22 @@ fn schema_of(definition: &Json, version: Option<&str>) -> Result<Json, ExportErr
         json!({"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
         "metadata": {"name": format!("v{digest}.{plural}.{group}")}, "spec": spec}),
     )
+}
+
+/// The names of a kind, with those that kube-apiserver makes of the others and kcp does not.
+fn names_of(spec: &Json) -> Json {
+    let mut names = spec["names"].clone();
+    if let Some(kind) = names["kind"].as_str().map(str::to_owned) {
+        for (field, made) in [
+            ("listKind", format!("{kind}List")),
+            ("singular", kind.to_lowercase()),
+        ] {
+            if names[field].as_str().unwrap_or_default().is_empty() {
+                names[field] = made.into();
+            }
+        }
+    }
+    names
 }
 
 /// The versions that are served, or the one that is asked for.
@@ -218,8 +288,9 @@ mod tests {
     }
 
     fn published(definition: &Json, version: Option<&str>) -> Result<Vec<Json>, ExportError> {
-        let mut export = Export::new("things");
-        export.add(definition, version)?;
+        let versions: Vec<&str> = version.into_iter().collect();
+        let mut export = Export::new("things", Versions::parse(&versions));
+        export.add(definition)?;
         export.claim(Claim::parse("secrets"));
         export.claim(Claim::parse("events.events.k8s.io"));
         Ok(export.manifests())
@@ -274,13 +345,48 @@ mod tests {
             "{absent:?}"
         );
         let plain = definition(&[version("v1", true), version("v1beta1", false)], "None");
-        assert_eq!(
-            published(&plain, None).unwrap()[0]["spec"]["versions"]
-                .as_array()
-                .unwrap()
-                .len(),
-            2
+        let schema = &published(&plain, None).unwrap()[0]["spec"];
+        assert_eq!(schema["versions"].as_array().unwrap().len(), 2);
+        assert_eq!(schema["conversion"], json!({"strategy": "None"}));
+    }
+
+    #[test]
+    fn each_definition_may_have_a_version_of_its_own() {
+        let both = [version("v1", true), version("v1beta1", false)];
+        let widgets = definition(&both, "Webhook");
+        let mut gadgets = definition(&[version("v2", true)], "None");
+        gadgets["metadata"]["name"] = "gadgets.example.com".into();
+        gadgets["spec"]["names"] = json!({"kind": "Gadget", "plural": "gadgets"});
+        let publish = |versions: &[&str]| {
+            let mut export = Export::new("things", Versions::parse(versions));
+            export.add(&widgets)?;
+            export.add(&gadgets)?;
+            export.check()?;
+            let name = |schema: &Json| schema["spec"]["versions"][0]["name"].clone();
+            Ok::<_, ExportError>(export.schemas.iter().map(name).collect::<Vec<_>>())
+        };
+        let of_widgets = "widgets.example.com=v1beta1";
+        assert_eq!(publish(&[of_widgets]).unwrap(), ["v1beta1", "v2"]);
+        assert_eq!(publish(&["v2", of_widgets]).unwrap(), ["v1beta1", "v2"]);
+        let refused = publish(&["v1beta1"]).unwrap_err().to_string();
+        assert!(
+            refused.contains("--version gadgets.example.com="),
+            "{refused}"
         );
+        let absent = ExportError::Absent("widget.example.com".into());
+        let misspelt = ["widget.example.com=v1", of_widgets];
+        assert_eq!(publish(&misspelt), Err(absent));
+    }
+
+    #[test]
+    fn names_that_a_server_would_make_are_there() {
+        let all = published(&definition(&[version("v1", true)], "None"), None).unwrap();
+        let names = json!({"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"});
+        assert_eq!(all[0]["spec"]["names"], names);
+        let mut own = definition(&[version("v1", true)], "None");
+        own["spec"]["names"]["listKind"] = "Widgets".into();
+        let all = published(&own, None).unwrap();
+        assert_eq!(all[0]["spec"]["names"]["listKind"], "Widgets");
     }
 
     #[test]
@@ -288,10 +394,10 @@ mod tests {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
         assert_eq!(published(&pod, None), Err(ExportError::Kind("p".into())));
         let one = definition(&[version("v1", true)], "None");
-        let mut export = Export::new("things");
-        export.add(&one, None).unwrap();
+        let mut export = Export::new("things", Versions::default());
+        export.add(&one).unwrap();
         let twice = ExportError::Twice("widgets.example.com".into());
-        assert_eq!(export.add(&one, None), Err(twice));
+        assert_eq!(export.add(&one), Err(twice));
         let mut bare = version("v1", true);
         bare["schema"] = Json::Null;
         let bare = published(&definition(&[bare], "None"), None);
