@@ -1,10 +1,11 @@
 //! Records Events of the program about its documents in the local cluster. Entry point: [`record`].
 //!
-//! The involved object is the document, so `kubectl get events` names the reconciler. The cluster need not have such an object.
+//! The involved object is the document, so `kubectl get events` names the reconciler. The cluster need not have such an object. If it has,
+//! `kubectl describe` of the object shows the Event.
 //! `reportingInstance` names the process, because several processes may serve the same documents.
 
 use super::{App, machine};
-use crate::config::kinds::{API_VERSION, Identity};
+use crate::config::kinds::{API_VERSION, Identity, Origin};
 use windlass_fleet::api::{Event, EventType};
 use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey, TenantName};
 
@@ -30,18 +31,29 @@ pub(crate) fn record(app: &App, about: &Identity, content: OwnEvent) {
         None => (machine(), local.config().namespace().to_owned()),
     };
     let tenant = content.tenant.clone();
-    local.record_own_event(event(about, &namespace, content), &process, tenant.as_ref());
+    let configuration = app.configuration.load();
+    let document = configuration.get(about);
+    let is_object = document.is_some_and(|document| document.origin == Origin::Cluster);
+    let key = key(about, is_object, &namespace);
+    local.record_own_event(event(about, key, content), &process, tenant.as_ref());
 }
 
-fn event(about: &Identity, namespace: &str, content: OwnEvent) -> Event {
+/// The key of an object, or of a document of a file as if it were in this namespace. Providers and Tenants have none.
+fn key(about: &Identity, is_object: bool, namespace: &str) -> ObjectKey {
+    if let Some((namespace, name)) = about.name.split_once('/') {
+        return ObjectKey::namespaced(namespace, name);
+    }
+    if is_object {
+        return ObjectKey::cluster_scoped(&about.name);
+    }
+    ObjectKey::namespaced(namespace, &about.name)
+}
+
+fn event(about: &Identity, key: ObjectKey, content: OwnEvent) -> Event {
     let (group, version) = API_VERSION.split_once('/').unwrap_or(("", API_VERSION));
     Event {
         kind: GroupVersionKind::new(group, version, about.kind.as_str()),
-        key: match about.name.split_once('/') {
-            // An object of the cluster.
-            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
-            None => ObjectKey::namespaced(namespace, &about.name),
-        },
+        key,
         event_type: content.event_type,
         reason: content.reason.to_owned(),
         action: content.action.to_owned(),

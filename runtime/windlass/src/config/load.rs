@@ -124,13 +124,12 @@ impl Configuration {
         &self,
         namespace: &str,
         labels: &BTreeMap<String, String>,
-    ) -> Vec<&str> {
+    ) -> Vec<&Document> {
         let claiming = self.tenants().filter(|(_, spec)| {
             let claim = spec.namespaces.as_ref();
             claim.is_some_and(|claim| claim.has(namespace, labels))
         });
-        let names = claiming.map(|(document, _)| document.identity.name.as_str());
-        names.collect()
+        claiming.map(|(document, _)| document).collect()
     }
 
     /// The document of this identity.

@@ -2,14 +2,17 @@
 //! cluster has, and [`Accepted::join`].
 //!
 //! Invariants:
-//! * A Reconciler belongs to the one Tenant that claims its namespace, whatever it says. Without exactly one it does not run.
+//! * A Reconciler belongs to the one Tenant that has its namespace, whatever it says. Without one it does not run.
 //! * Of a Tenant or a Provider in a file and an object of its name, the file counts.
 //! * An object that is not valid keeps its last good version, but under the claims of namespaces as they are now.
 //! * Values of Secrets are in documents only, which nothing shows.
 
+mod claims;
 mod reconciler;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use claims::Holding;
 
 use crate::config::document::Problem;
 use crate::config::kinds::{
@@ -18,10 +21,14 @@ use crate::config::kinds::{
 use crate::config::load::{
     Bad, Configuration, Document, Merged, Outcome, Spec, merge, read_object,
 };
+use claims::Claims;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The reason of an object whose place a document of a file has.
+const IN_A_FILE: &str = "DefinedInFile";
 
 /// An object, as the cluster has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +43,10 @@ pub(crate) struct Object {
     pub(crate) uid: String,
     /// `metadata.generation`: the version of its spec.
     pub(crate) generation: i64,
+    /// `metadata.creationTimestamp`, as the server wrote it.
+    pub(crate) created: String,
+    /// `status.tenant`: the Tenant that had a Reconciler's namespace when the status was written.
+    pub(crate) recorded_tenant: Option<String>,
     /// Whether it is being deleted: then it is not in effect.
     pub(crate) is_deleting: bool,
     /// `spec`.
@@ -82,24 +93,12 @@ pub(crate) struct Objects {
 pub(crate) struct Verdict {
     /// The object.
     pub(crate) object: Arc<Object>,
-    /// The tenant of a Reconciler, if exactly one claims its namespace.
+    /// The tenant of a Reconciler, if one has its namespace.
     pub(crate) tenant: Option<String>,
     /// Why it is not in effect as it is; none: it is.
     pub(crate) refused: Option<Refused>,
-    /// Namespaces that a Tenant claims and that there are.
-    pub(crate) namespaces: usize,
-    /// Those of them in which nothing runs; none: all are this Tenant's alone.
-    pub(crate) contested: Option<Contested>,
-}
-
-/// Namespaces that several Tenants claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Contested {
-    /// The first of them, and another Tenant that claims it.
-    pub(crate) namespace: String,
-    pub(crate) other: String,
-    /// How many there are.
-    pub(crate) count: usize,
+    /// The namespaces of a Tenant.
+    pub(crate) holding: Holding,
 }
 
 /// Why an object is not in effect as it is.
@@ -129,10 +128,11 @@ struct Good {
     document: Document,
 }
 
-/// The objects that were accepted, in their last good versions.
+/// The objects that were accepted, in their last good versions, and the namespaces that Tenants have.
 #[derive(Default)]
 pub(crate) struct Accepted {
     good: BTreeMap<Identity, Good>,
+    claims: Claims,
 }
 
 impl Object {
@@ -219,6 +219,8 @@ impl Accepted {
             verdicts.push(Verdict::of(object, None, refused));
         }
         let mut merged = merge(&last, &files);
+        self.claims.settle(&merged.configuration, objects);
+        problems.extend(self.refused_claims(&merged.configuration));
         for object in present().filter(|object| object.namespace.is_some()) {
             let (tenant, refused) = self.reconciler(object, objects, &mut merged.configuration);
             let identity = object.identity();
@@ -228,10 +230,35 @@ impl Accepted {
             }
             verdicts.push(Verdict::of(object, tenant, refused));
         }
-        count_namespaces(&mut verdicts, &merged.configuration, objects);
+        self.add_holdings(&mut verdicts);
         merged.problems.extend(problems);
         merged.kept.extend(kept);
         (merged, verdicts)
+    }
+
+    /// What the claims of each Tenant come to, by its name. Tenants without a namespace are left out.
+    pub(crate) fn holdings(&self) -> &BTreeMap<String, Holding> {
+        self.claims.holdings()
+    }
+
+    /// The claims that have no effect, of files and objects.
+    fn refused_claims(&self, configuration: &Configuration) -> Vec<Problem> {
+        let problem = |(name, holding): (&String, &Holding)| {
+            let (document, _) = configuration.tenant(name)?;
+            Some(document.problem(holding.refused.as_ref()?.refused()))
+        };
+        self.holdings().iter().filter_map(problem).collect()
+    }
+
+    fn add_holdings(&self, verdicts: &mut [Verdict]) {
+        let in_effect = |verdict: &&mut Verdict| {
+            let defined_in_file = verdict.refused.as_ref().map(|of| of.reason) == Some(IN_A_FILE);
+            verdict.object.kind == Kind::Tenant && !defined_in_file
+        };
+        for verdict in verdicts.iter_mut().filter(in_effect) {
+            let holding = self.holdings().get(&verdict.object.name);
+            verdict.holding = holding.cloned().unwrap_or_default();
+        }
     }
 
     /// Notes that this version of an object is good.
@@ -256,41 +283,7 @@ impl Verdict {
             object: Arc::new(object.clone()),
             tenant,
             refused,
-            namespaces: 0,
-            contested: None,
-        }
-    }
-
-    /// Counts a namespace that this Tenant and perhaps another one claims.
-    fn count(&mut self, namespace: &str, other: Option<&str>) {
-        self.namespaces += 1;
-        let Some(other) = other else {
-            return;
-        };
-        let contested = self.contested.get_or_insert_with(|| Contested {
-            namespace: namespace.to_owned(),
-            other: other.to_owned(),
-            count: 0,
-        });
-        contested.count += 1;
-    }
-}
-
-/// Counts the namespaces of each Tenant.
-fn count_namespaces(verdicts: &mut [Verdict], configuration: &Configuration, objects: &Objects) {
-    let of_tenants = verdicts
-        .iter_mut()
-        .filter(|verdict| verdict.object.kind == Kind::Tenant);
-    let mut by_name: BTreeMap<String, &mut Verdict> = of_tenants
-        .map(|verdict| (verdict.object.name.clone(), verdict))
-        .collect();
-    for (namespace, labels) in &objects.namespaces {
-        let claimants = configuration.claimants(namespace, labels);
-        for name in &claimants {
-            let other = claimants.iter().find(|other| *other != name);
-            if let Some(verdict) = by_name.get_mut(*name) {
-                verdict.count(namespace, other.copied());
-            }
+            holding: Holding::default(),
         }
     }
 }
@@ -325,7 +318,7 @@ fn in_a_file(identity: &Identity) -> Refused {
     let message = format!(
         "a file of this process defines {identity}, and counts: remove the object, or the document in the file"
     );
-    Refused::new("DefinedInFile", message)
+    Refused::new(IN_A_FILE, message)
 }
 
 /// A Provider with its access providers as the Manager's file has them. An object only names them: which words of a ClusterProfile

@@ -1,4 +1,4 @@
-//! Records Events about refused documents and changes, and about their end. Entry point: [`Notices::update`].
+//! Records Events about refused changes and their end, and about namespaces that several Tenants claim. Entry point: [`Notices::update`].
 //!
 //! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
 //! refuses.
@@ -7,7 +7,8 @@ use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
 use crate::config::document::Problem;
 use crate::config::kinds::{Identity, Kind};
-use std::collections::BTreeMap;
+use crate::config::objects::Holding;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_fleet::api::EventType;
 
 /// Documents whose current version is not in effect.
@@ -28,9 +29,13 @@ pub(super) struct Notices {
     recorded: Refused,
     /// Documents that cannot be read, with an earlier version in effect.
     kept: BTreeMap<Identity, Problem>,
-    /// New objects of the local cluster that are refused, and why.
-    refused_objects: BTreeMap<Identity, String>,
+    /// The claims of Tenants on namespaces that another Tenant has or claims, and those that were recorded.
+    claims: BTreeSet<Claim>,
+    recorded_claims: BTreeSet<Claim>,
 }
+
+/// A Tenant, the reason of the Event, and what it says.
+type Claim = (Identity, &'static str, String);
 
 /// What has changed about a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,9 +52,12 @@ impl Notices {
         self.kept = kept;
     }
 
-    /// Sets the objects of the local cluster that are refused. Those with an earlier version in effect are set above.
-    pub(super) fn set_refused_objects(&mut self, refused: BTreeMap<Identity, String>) {
-        self.refused_objects = refused;
+    /// Sets what the claims of Tenants come to.
+    pub(super) fn set_holdings(&mut self, holdings: &BTreeMap<String, Holding>) {
+        self.claims = holdings
+            .iter()
+            .flat_map(|(tenant, holding)| claims(tenant, holding))
+            .collect();
     }
 
     /// Records what has changed since the last update. Never waits. The log and the status have the same messages.
@@ -63,6 +71,17 @@ impl Notices {
         for (identity, news) in news {
             own_events::record(app, &identity, event(news));
         }
+        for (tenant, reason, note) in self.claims.difference(&self.recorded_claims) {
+            let event = OwnEvent {
+                event_type: EventType::Warning,
+                reason,
+                action: "Claim",
+                note: note.clone(),
+                tenant: None,
+            };
+            own_events::record(app, tenant, event);
+        }
+        self.recorded_claims.clone_from(&self.claims);
     }
 
     fn refused(&self, app: &App) -> Refused {
@@ -91,6 +110,19 @@ impl Notices {
         });
         objects.chain(reconcilers).chain(documents).collect()
     }
+}
+
+/// What both Tenants are told of a namespace that both claim.
+fn claims(tenant: &str, holding: &Holding) -> impl Iterator<Item = Claim> {
+    let identity = Identity {
+        kind: Kind::Tenant,
+        name: tenant.to_owned(),
+    };
+    let refused = holding.refused.as_ref();
+    let refused = refused.map(|of| (identity.clone(), "ClaimRefused", of.refused()));
+    let kept = holding.kept.as_ref();
+    let kept = kept.map(|of| (identity, "ClaimContested", of.kept()));
+    refused.into_iter().chain(kept)
 }
 
 /// The difference between two updates, without documents that were removed.

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::config::document::Problem;
 use crate::config::kinds::{API_VERSION, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
-use crate::config::objects::{Accepted, Objects, ValueSource, Values, Verdict};
+use crate::config::objects::{Accepted, Holding, Objects, ValueSource, Values, Verdict};
 use arc_swap::ArcSwapOption;
 use futures::future::select_all;
 use parking_lot::Mutex;
@@ -148,14 +148,9 @@ impl Feed {
         merged
     }
 
-    /// The objects that are refused, and why, without those that only time may settle.
-    pub(super) fn refused(&self) -> BTreeMap<Identity, String> {
-        let verdicts = self.outcomes.verdicts.lock().clone();
-        let refused = verdicts.iter().filter_map(|verdict| {
-            let refused = verdict.refused.as_ref().filter(|one| !one.is_unknown)?;
-            Some((verdict.object.identity(), refused.message.clone()))
-        });
-        refused.collect()
+    /// The namespaces that Tenants have and claim, by Tenant.
+    pub(super) fn holdings(&self) -> &BTreeMap<String, Holding> {
+        self.accepted.holdings()
     }
 
     /// Why the objects may be old, if what was read before stays in effect.

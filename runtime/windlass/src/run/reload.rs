@@ -178,6 +178,9 @@ impl Reload {
         self.notices
             .set_refused_objects(refused.unwrap_or_default());
         self.notices.set_kept(merged.kept);
+        if let Some(objects) = &self.objects {
+            self.notices.set_holdings(objects.holdings());
+        }
         self.apply_changes(changes);
         // After their loads have begun.
         let awaited = match &self.objects {

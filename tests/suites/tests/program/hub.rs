@@ -5,7 +5,8 @@ use crate::project::Project;
 use anyhow::{Result, ensure};
 use kube_client::Client;
 use kube_client::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
 };
 use serde_json::{Value as Json, json};
 use std::fs;
@@ -185,6 +186,27 @@ impl Hub {
             Ok(Seen::of(seen, |_| conditions.iter().any(is_it)))
         })
         .await
+    }
+}
+
+impl Hub {
+    /// Waits for an Event about a cluster-scoped object of the name.
+    pub(crate) async fn expect_event(&self, kind: &str, name: &str, reason: &str) -> Result<()> {
+        let any = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"namespace": "default", "name": "any"},
+        });
+        let (events, _) = self.api(&any)?;
+        // As `kubectl describe` asks.
+        let about = format!(
+            "involvedObject.kind={kind},involvedObject.name={name},involvedObject.namespace=,reason={reason}"
+        );
+        let parameters = ListParams::default().fields(&about);
+        eventually(SOON, &format!("an Event {about}"), || async {
+            let found = events.list(&parameters).await?.items;
+            Ok(Seen::of(found.len(), |count| *count > 0))
+        })
+        .await?;
+        Ok(())
     }
 }
 

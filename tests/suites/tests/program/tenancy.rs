@@ -125,7 +125,7 @@ async fn teams_reach_neither_clusters_nor_rights_nor_namespaces_of_each_other() 
         .await?;
     assert_eq!(alpha.greeting("late").await?, None);
 
-    // A namespace that no Tenant claims runs nothing, and so does one that two claim.
+    // A namespace that no Tenant claims runs nothing. One that two claim stays with the Tenant that has it, also for the next process.
     let stray = hello("nobody/x");
     hub.create(stray.clone()).await?;
     let status = hub.expect(&stray, "Accepted False NoTenant").await?;
@@ -136,18 +136,48 @@ async fn teams_reach_neither_clusters_nor_rights_nor_namespaces_of_each_other() 
         json!({"namespaces": {"selector": "team=team-b"}}),
     );
     hub.create(thief.clone()).await?;
-    hub.expect(&of_b, "Accepted False SeveralTenants").await?;
-    let status = hub.expect(&thief, "Ready False SeveralTenants").await?;
+    let status = hub.expect(&thief, "Ready False NamespaceTaken").await?;
+    let says = status.to_string();
     assert!(
-        status.to_string().contains("the Tenant b claims"),
+        says.contains("the Tenant b has the namespace team-b"),
+        "{says}"
+    );
+    assert_eq!(status["namespaces"], 0, "{status}");
+    for (tenant, reason) in [("thief", "ClaimRefused"), ("b", "ClaimContested")] {
+        hub.expect_event("Tenant", tenant, reason).await?;
+    }
+    let b = object("Tenant", "b", json!({}));
+    let status = hub.expect(&b, "Ready True InEffect").await?;
+    assert!(
+        status.to_string().contains("the Tenant thief claims"),
         "{status}"
     );
     beta.ask("later", "world").await?;
-    alpha.ask("later", "world").await?;
-    hub.delete(&thief).await?;
-    hub.expect(&of_b, "Ready True Reconciling").await?;
     beta.expect_value("later-greeting", "greeting", Some("b, world, from beta"))
         .await?;
+    let status = hub.expect(&of_b, "Ready True Reconciling").await?;
+    assert_eq!(status["tenant"], "b", "{status}");
+    stop(program).await?;
+    // Without its claim b's namespace is the other Tenant's, and stays so for a process that finds both claims.
+    let program = hub.run()?;
+    let of_none = json!({"namespaces": {"names": ["nobody"]}});
+    hub.change(&b, of_none).await?;
+    hub.expect(&thief, "Ready True InEffect").await?;
+    let expect_thief = || async {
+        eventually(SOON, "the Reconciler to be the newer Tenant's", || async {
+            Ok(Seen::of(hub.status(&of_b).await?, |status| {
+                status["tenant"] == "thief"
+            }))
+        })
+        .await
+    };
+    expect_thief().await?;
+    stop(program).await?;
+    hub.change(&b, json!({"namespaces": {"names": ["team-b"]}}))
+        .await?;
+    let program = hub.run()?;
+    hub.expect(&b, "Ready False NamespaceTaken").await?;
+    expect_thief().await?;
     stop(program).await
 }
 

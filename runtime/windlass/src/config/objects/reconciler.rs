@@ -25,9 +25,9 @@ impl Accepted {
             }
             Err(refused) => Some(refused),
         };
-        let tenant = match tenant(object, objects, configuration) {
-            Ok(tenant) => tenant,
-            Err(refused) => return (None, Some(refused)),
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let Some(tenant) = self.claims.holder(namespace).map(str::to_owned) else {
+            return (None, Some(no_tenant(namespace)));
         };
         if let Some(good) = self.good.get(&object.identity()) {
             let mut document = good.document.clone();
@@ -40,30 +40,11 @@ impl Accepted {
     }
 }
 
-/// The one tenant that claims the namespace of an object.
-fn tenant(
-    object: &Object,
-    objects: &Objects,
-    configuration: &Configuration,
-) -> Result<String, Refused> {
-    let namespace = object.namespace.as_deref().unwrap_or_default();
-    let none = Default::default();
-    let labels = objects.namespaces.get(namespace).unwrap_or(&none);
-    match configuration.claimants(namespace, labels)[..] {
-        [tenant] => Ok(tenant.to_owned()),
-        [] => Err(Refused::new(
-            "NoTenant",
-            format!(
-                "no Tenant claims the namespace {namespace}: ask the platform's team to add it to spec.namespaces of a Tenant"
-            ),
-        )),
-        _ => Err(Refused::new(
-            "SeveralTenants",
-            format!(
-                "several Tenants claim the namespace {namespace}, so that nothing runs in it: ask the platform's team to leave it to one"
-            ),
-        )),
-    }
+fn no_tenant(namespace: &str) -> Refused {
+    let message = format!(
+        "no Tenant claims the namespace {namespace}: ask the platform's team to add it to spec.namespaces of a Tenant"
+    );
+    Refused::new("NoTenant", message)
 }
 
 /// The document of an object, with the path of its guest, the namespace of its pull secret, and with its whole config.

@@ -18,6 +18,8 @@ struct World {
     folder: tempfile::TempDir,
     accepted: Accepted,
     objects: Objects,
+    /// When objects of a name were created.
+    created: BTreeMap<String, String>,
     last: Configuration,
     problems: Vec<String>,
     kept: usize,
@@ -27,11 +29,6 @@ struct World {
 impl World {
     fn new(files: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(
-            folder.path().join("w.yaml"),
-            format!("{MANAGER}---\n{files}"),
-        )
-        .unwrap();
         let names = ["team-a", "team-b", "nobody"];
         let named = |name: &str| {
             (
@@ -39,18 +36,27 @@ impl World {
                 [("team".to_owned(), name.to_owned())].into(),
             )
         };
-        Self {
+        let mut world = Self {
             folder,
             accepted: Accepted::default(),
             objects: Objects {
                 namespaces: names.map(named).into(),
                 ..Objects::default()
             },
+            created: BTreeMap::new(),
             last: Configuration::default(),
             problems: Vec::new(),
             kept: 0,
             lacks_provider: false,
-        }
+        };
+        world.write(files);
+        world
+    }
+
+    /// Writes the file, with these documents after the Manager.
+    fn write(&mut self, documents: &str) {
+        let text = format!("{MANAGER}---\n{documents}");
+        fs::write(self.folder.path().join("w.yaml"), text).unwrap();
     }
 
     fn put(&mut self, kind: Kind, name: &str, spec: Json) -> &mut Self {
@@ -58,12 +64,15 @@ impl World {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
             None => (None, name),
         };
+        let now = format!("2026-01-01T00:00:{:02}Z", self.created.len());
         let object = Object {
             kind,
             uid: format!("{kind} {namespace:?} {name}"),
             namespace,
             name: name.to_owned(),
             generation: 1,
+            created: self.created.entry(name.to_owned()).or_insert(now).clone(),
+            recorded_tenant: None,
             is_deleting: false,
             spec: Some(spec),
         };
@@ -149,23 +158,77 @@ fn a_reconciler_belongs_to_the_tenant_of_its_namespace() {
 }
 
 #[test]
-fn in_a_namespace_that_several_tenants_claim_nothing_runs() {
+fn a_namespace_stays_with_the_tenant_that_has_it_until_that_one_gives_it_up() {
     let mut world = World::new("");
-    world.tenant("a", &["team-a"]).reconciler("team-a/x").join();
-    assert_eq!(world.running(), ["team-a/x of a"]);
+    world.tenant("m", &["team-a"]).reconciler("team-a/x").join();
+    assert_eq!(world.running(), ["team-a/x of m"]);
+    // A new Tenant, one that claims it in a change, and one of a file: whatever their age and name are.
+    world.tenant("b", &["nobody"]).join();
+    world.tenant("b", &["team-a"]);
     world.put(
         Kind::Tenant,
-        "thief",
+        "a",
         json!({"namespaces": {"selector": "team=team-a"}}),
     );
-    assert_eq!(world.join(), reasons(&[("team-a/x", "SeveralTenants")]));
-    assert_eq!(world.running(), [] as [String; 0]);
-    world.remove("thief");
+    world.write("apiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: c}\nspec: {namespaces: {names: [team-a]}}\n");
     assert_eq!(world.join(), reasons(&[]));
+    assert_eq!(world.running(), ["team-a/x of m"]);
+    let told = |problem: &&String| problem.contains("the Tenant m has the namespace team-a");
+    assert_eq!(world.problems.iter().filter(told).count(), 3);
+    // Then the next one has it: of a file, the older one, and at last none.
+    world.tenant("m", &["nobody"]).join();
+    assert_eq!(world.running(), ["team-a/x of c"]);
+    world.write("");
+    world.join();
+    assert_eq!(world.running(), ["team-a/x of b"]);
+    world.tenant("m", &["team-a"]).join();
+    assert_eq!(world.running(), ["team-a/x of b"]);
+    world.remove("b");
+    world.join();
+    assert_eq!(world.running(), ["team-a/x of m"]);
+    world.remove("m");
+    world.join();
     assert_eq!(world.running(), ["team-a/x of a"]);
     world.remove("a");
     assert_eq!(world.join(), reasons(&[("team-a/x", "NoTenant")]));
     assert_eq!(world.running(), [] as [String; 0]);
+}
+
+#[test]
+fn another_process_takes_the_tenant_that_has_a_namespace_from_the_status() {
+    let mut world = World::new("");
+    world.tenant("old", &["team-a", "team-b"]);
+    world.tenant("new", &["team-a", "team-b"]);
+    world.reconciler("team-a/x").reconciler("team-b/x");
+    for (recorded, expected) in [
+        (None, "old"),
+        (Some("new"), "new"),
+        (Some("without-a-claim"), "old"),
+    ] {
+        world.accepted = Accepted::default();
+        let on_a = |object: &&mut Object| object.namespace.as_deref() == Some("team-a");
+        for object in world.objects.objects.iter_mut().filter(on_a) {
+            object.recorded_tenant = recorded.map(str::to_owned);
+        }
+        world.join();
+        let of_a = format!("team-a/x of {expected}");
+        assert_eq!(world.running(), [&*of_a, "team-b/x of old"]);
+    }
+}
+
+#[test]
+fn of_two_tenants_in_files_the_first_one_has_a_namespace_at_a_start() {
+    let tenant = |name: &str| {
+        format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {name}}}\nspec: {{namespaces: {{names: [team-a]}}}}\n"
+        )
+    };
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let mut world = World::new(&format!("{}---\n{}", tenant(first), tenant(second)));
+        world.tenant("object", &["team-a"]).reconciler("team-a/x");
+        world.join();
+        assert_eq!(world.running(), [format!("team-a/x of {first}")]);
+    }
 }
 
 #[test]
@@ -315,7 +378,11 @@ fn a_tenants_namespaces_are_counted_as_they_exist() {
     world.tenant("a", &["team-a", "later"]);
     let files = load(&[world.folder.path().join("w.yaml")]);
     let (_, verdicts) = world.accepted.join(&world.last, files, &world.objects);
-    assert_eq!((verdicts[0].namespaces, &verdicts[0].contested), (1, &None));
+    let holding = Holding {
+        namespaces: 1,
+        ..Holding::default()
+    };
+    assert_eq!(verdicts[0].holding, holding);
 }
 
 #[test]
@@ -327,16 +394,18 @@ fn a_namespace_that_two_tenants_claim_is_told_of_both() {
         .tenant("c", &["none"]);
     let files = load(&[world.folder.path().join("w.yaml")]);
     let (_, verdicts) = world.accepted.join(&world.last, files, &world.objects);
-    let contested = |other: &str| {
-        Some(Contested {
-            namespace: "team-a".to_owned(),
-            other: other.to_owned(),
-            count: 2,
-        })
-    };
-    let found: Vec<_> = verdicts.iter().map(|of| of.contested.clone()).collect();
-    assert_eq!(found, [contested("b"), contested("a"), None]);
-    assert_eq!(verdicts[0].namespaces, 3);
+    let [a, b, c] = [0, 1, 2].map(|index: usize| verdicts[index].holding.clone());
+    assert_eq!([a.namespaces, b.namespaces, c.namespaces], [3, 0, 0]);
+    assert_eq!((&a.refused, &b.kept, &c.kept), (&None, &None, &None));
+    let more = "(and 1 more such namespaces)";
+    for (text, other) in [
+        (a.kept.map(|of| of.kept()), "b"),
+        (b.refused.map(|of| of.refused()), "a"),
+    ] {
+        let text = text.unwrap_or_default();
+        let expected = format!("the Tenant {other} ");
+        assert!(text.starts_with(&expected) && text.contains(more), "{text}");
+    }
 }
 
 #[test]

@@ -17,12 +17,21 @@ struct Fields {
     metadata: Metadata,
     #[serde(default)]
     spec: Option<Json>,
+    #[serde(default)]
+    status: Option<Json>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    #[serde(default)]
     generation: i64,
+    creation_timestamp: String,
+}
+
+/// The status of a Reconciler.
+#[derive(Deserialize)]
+struct Status {
+    tenant: Option<String>,
 }
 
 /// The status that some process has written.
@@ -61,12 +70,17 @@ fn read(kind: Kind, object: &HubObject) -> Option<Object> {
     // The server has checked its shape.
     let fields: Fields = object.parse().ok()?;
     let key = object.key();
+    // A status of another shape is replaced.
+    let status = fields.status.filter(|_| kind == Kind::Reconciler);
+    let status: Option<Status> = status.and_then(|status| serde_json::from_value(status).ok());
     Some(Object {
         kind,
         namespace: key.namespace.map(|namespace| namespace.to_string()),
         name: key.name.to_string(),
         uid: object.uid(),
         generation: fields.metadata.generation,
+        created: fields.metadata.creation_timestamp,
+        recorded_tenant: status.and_then(|status| status.tenant),
         is_deleting: object.is_deleting(),
         spec: fields.spec,
     })

@@ -5,7 +5,7 @@ use crate::config::kinds::status::{
     Condition, KeyCounts, LastFailure, ProviderProblem, ProviderStatus, ReconcilerStatus as Status,
     TenantStatus,
 };
-use crate::config::objects::{Contested, Verdict};
+use crate::config::objects::Verdict;
 use crate::status::reconcilers::ReconcilerStatus;
 use std::collections::BTreeMap;
 use windlass_fleet::manager::{ControllerStatus, ProviderStatus as Found};
@@ -155,9 +155,11 @@ fn ready(accepted: &Holds, loaded: &Holds, controller: Option<&ControllerStatus>
 pub(super) fn tenant(sources: &Sources, verdict: &Verdict) -> TenantStatus {
     let name = &verdict.object.name;
     let accepted = accepted(verdict);
-    let ready = match (accepted.0, &verdict.contested) {
-        (YES, Some(contested)) => (NO, "SeveralTenants", describe(contested)),
-        (YES, None) => holds("InEffect"),
+    let holding = &verdict.holding;
+    let ready = match (accepted.0, &holding.refused, &holding.kept) {
+        (YES, Some(refused), _) => (NO, "NamespaceTaken", refused.refused()),
+        (YES, None, Some(kept)) => (YES, "InEffect", kept.kept()),
+        (YES, None, None) => holds("InEffect"),
         _ => accepted.clone(),
     };
     let own = sources.reconcilers.values().filter(|of| of.tenant == *name);
@@ -168,24 +170,9 @@ pub(super) fn tenant(sources: &Sources, verdict: &Verdict) -> TenantStatus {
             condition(sources, verdict, "Accepted", accepted),
             condition(sources, verdict, "Ready", ready),
         ],
-        namespaces: number(verdict.namespaces),
+        namespaces: number(holding.namespaces),
         reconcilers: number(own.count()),
     }
-}
-
-fn describe(contested: &Contested) -> String {
-    let Contested {
-        namespace,
-        other,
-        count,
-    } = contested;
-    let more = match count {
-        1 => String::new(),
-        count => format!(" (and {} more such namespaces)", count - 1),
-    };
-    format!(
-        "the Tenant {other} claims the namespace {namespace} too, so that nothing runs in it{more}: leave it to one of them"
-    )
 }
 
 /// A Provider's.
