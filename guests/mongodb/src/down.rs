@@ -134,8 +134,27 @@ fn password(
     kept.map(drop).map_err(Trouble::compute)
 }
 
-/// Deletes passwords that no copy of the namespace uses any more.
-pub(crate) fn sweep_passwords(compute: &Cluster, place: &Place) -> Result<(), Trouble> {
+/// The databases of the consumer's namespace that are to stay. Their copies share the namespace and the passwords with this one, and may
+/// be at work in other runs: those that have no copy yet count.
+fn beside(workspace: &Cluster, place: &Place, live: bool) -> Result<Vec<Database>, Trouble> {
+    let namespace = place.original.namespace.clone().unwrap_or_default();
+    let mut all = ListOptions::default().namespace(namespace);
+    if live {
+        all = all.live();
+    }
+    let all = workspace
+        .list::<Database>(&all)
+        .map_err(Trouble::workspace)?;
+    let all = all.into_iter();
+    Ok(all.filter(|one| !one.metadata.is_deleting()).collect())
+}
+
+/// Deletes passwords that no database and no copy of the namespace uses any more.
+pub(crate) fn sweep_passwords(
+    workspace: &Cluster,
+    compute: &Cluster,
+    place: &Place,
+) -> Result<(), Trouble> {
     let of_workspace = || {
         ListOptions::default()
             .namespace(place.namespace())
@@ -147,9 +166,11 @@ pub(crate) fn sweep_passwords(compute: &Cluster, place: &Place) -> Result<(), Tr
     let copies = compute
         .list::<Database>(&of_workspace())
         .map_err(Trouble::compute)?;
+    // After the Secrets: what made one of them had its database from the cache.
+    let wanted = beside(workspace, place, false)?;
     for secret in secrets {
         let name = &secret.metadata.name;
-        if !copies.iter().any(|copy| copy.uses(name)) {
+        if !copies.iter().chain(&wanted).any(|one| one.uses(name)) {
             compute.delete_object(&secret).map_err(Trouble::compute)?;
         }
     }
@@ -157,7 +178,11 @@ pub(crate) fn sweep_passwords(compute: &Cluster, place: &Place) -> Result<(), Tr
 }
 
 /// Deletes the copy, and once it is gone what only it needed. Returns whether it is gone.
-pub(crate) fn remove(compute: &Cluster, place: &Place) -> Result<bool, Trouble> {
+pub(crate) fn remove(
+    workspace: &Cluster,
+    compute: &Cluster,
+    place: &Place,
+) -> Result<bool, Trouble> {
     // Of a cluster that was away, a cache may tell what was.
     let there = compute
         .get_live::<Database>(&place.copy)
@@ -176,8 +201,8 @@ pub(crate) fn remove(compute: &Cluster, place: &Place) -> Result<bool, Trouble> 
     }
     let left = ListOptions::default().namespace(place.namespace()).live();
     let left = compute.list::<Database>(&left).map_err(Trouble::compute)?;
-    if !left.is_empty() {
-        sweep_passwords(compute, place)?;
+    if !left.is_empty() || !beside(workspace, place, true)?.is_empty() {
+        sweep_passwords(workspace, compute, place)?;
         return Ok(true);
     }
     let key = ObjectKey::cluster_scoped(place.namespace());

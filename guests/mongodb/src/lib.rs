@@ -98,7 +98,7 @@ fn provide(workspace: &Cluster, place: &Place, database: &Database) -> Result<Pr
     let compute = fleet::local().map_err(Trouble::compute)?;
     let copy = down::copy(workspace, &compute, place, &wanted, &passwords)?;
     let missing = up::connections(workspace, &compute, place, database)?;
-    down::sweep_passwords(&compute, place)?;
+    down::sweep_passwords(workspace, &compute, place)?;
     Ok(Progress { copy, missing })
 }
 
@@ -117,7 +117,7 @@ fn end(workspace: &Cluster, place: &Place, database: &Database) -> Result<Action
     }
     let removed = fleet::local()
         .map_err(Trouble::compute)
-        .and_then(|compute| down::remove(&compute, place));
+        .and_then(|compute| down::remove(workspace, &compute, place));
     match removed {
         Ok(true) => {
             match up::remove_connections(workspace, database, &[]) {
@@ -136,7 +136,7 @@ fn end(workspace: &Cluster, place: &Place, database: &Database) -> Result<Action
 fn forget(workspace: &Cluster, place: &Place) -> Result<Action> {
     // A cache may not have it yet.
     if workspace.get_live::<Database>(&place.original)?.is_none() {
-        down::remove(&fleet::local()?, place).map_err(Error::from)?;
+        down::remove(workspace, &fleet::local()?, place).map_err(Error::from)?;
     }
     Ok(Action::Done)
 }

@@ -286,6 +286,42 @@ fn an_object_goes_when_its_copy_is_gone() {
 }
 
 #[test]
+fn what_databases_share_stays_while_one_of_them_begins() {
+    let stage = Stage::running();
+    let mut second = database();
+    second["metadata"]["name"] = json!("second");
+    second["spec"]["users"][0]["passwordSecretRef"]["name"] = json!("pw2");
+    stage.blue.put(second);
+    stage.blue.put(secret("default", "pw2", "dHdv"));
+    let second = stage.key.sibling("second");
+    stage.blue.reconcile::<Service>(&second).unwrap();
+    // A run has made the namespace and the password, and not yet the copy.
+    stage
+        .compute
+        .remove::<Database>(&copy_of(BLUE).sibling("second"));
+    let there = || {
+        let namespace = ObjectKey::cluster_scoped(format!("default-{BLUE}"));
+        let password = copy_of(BLUE).sibling("pw2");
+        let namespace = stage.compute.object::<Namespace>(&namespace).is_some();
+        (
+            namespace,
+            stage.compute.object::<Secret>(&password).is_some(),
+        )
+    };
+    stage.reconcile().unwrap();
+    assert_eq!(there(), (true, true), "the first one runs");
+    stage.delete();
+    stage.reconcile().unwrap();
+    assert_eq!(there(), (true, true), "the first one goes");
+    let none = stage.key.sibling("none");
+    stage.blue.reconcile::<Service>(&none).unwrap();
+    assert_eq!(there(), (true, true), "one that never was");
+    stage.blue.client().delete::<Database>(&second).unwrap();
+    stage.blue.reconcile::<Service>(&second).unwrap();
+    assert!(!there().0, "the last one goes");
+}
+
+#[test]
 fn an_object_waits_while_the_compute_cluster_is_away() {
     let stage = Stage::running();
     stage.delete();

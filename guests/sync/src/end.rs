@@ -1,10 +1,12 @@
 //! What happens when an object of a consumer goes, or leaves the selection. Entry points: [`Work::end`] and [`Work::forget`].
 
-use crate::config::{Deletion, Published};
+use crate::config::{Deletion, Published, Scope};
 use crate::copy::Namespace;
 use crate::mark::NAMESPACE_OF;
+use crate::names;
 use crate::related;
 use crate::report::report;
+use crate::template::Facts;
 use crate::trouble::{ABANDON, Trouble};
 use crate::work::Work;
 use windlass_sdk::prelude::*;
@@ -89,7 +91,7 @@ impl Work<'_> {
         let mut namespaces = brought;
         namespaces.extend(there.iter().filter_map(|copy| copy.key().namespace));
         // A run that ended after the copy was gone left the namespace.
-        namespaces.extend(crate::names::place(self.published, &self.facts).namespace);
+        namespaces.extend(names::place(self.published, &self.facts).namespace);
         namespaces.sort();
         namespaces.dedup();
         for namespace in namespaces {
@@ -98,24 +100,36 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Deletes a namespace that was made here and that no copy is in.
+    /// Deletes a namespace that was made here, if no copy is in it and no object of its consumer asks for one.
+    ///
+    /// Every object of a consumer's namespace shares it, and each may be at work in another run: the copies alone do not tell, because the
+    /// namespace is there before the first copy. A namespace that `projection.namespace` names stays: objects of other consumers, which
+    /// nobody can list here, may share it.
     fn tidy(&self, compute: &Cluster, name: &str) -> Result<(), Trouble> {
         let key = ObjectKey::cluster_scoped(name);
         let there = compute
             .get_live::<Namespace>(&key)
             .map_err(Trouble::compute)?;
-        let made_here = |there: &Namespace| there.metadata.labels.contains_key(NAMESPACE_OF);
-        let Some(there) = there.filter(made_here) else {
+        let own = self.origin.namespace_digest();
+        let is_own = |there: &Namespace| there.metadata.labels.get(NAMESPACE_OF) == Some(&own);
+        let Some(there) = there.filter(is_own) else {
             return Ok(());
         };
         let inside = ListOptions::default().namespace(name).live().limit(1);
-        let namespaced = |one: &&Published| one.target_scope() == crate::config::Scope::Namespaced;
-        for published in self.config.resources.iter().filter(namespaced) {
+        for published in self.namespaced() {
+            if published.projection.namespace.is_some()
+                && self.is_place(published, &self.facts, name)
+            {
+                return Ok(());
+            }
             let of_kind = compute.of(published.target_kind());
             let first = of_kind.iterate(inside.clone()).next();
             if first.transpose().map_err(Trouble::compute)?.is_some() {
                 return Ok(());
             }
+        }
+        if self.is_awaited(name)? {
+            return Ok(());
         }
         // A copy that begins in it meanwhile changes the namespace first.
         let options = DeleteOptions {
@@ -128,5 +142,46 @@ impl Work<'_> {
             Err(error) if error.is_conflict() => Ok(()),
             other => other.map(drop).map_err(Trouble::compute),
         }
+    }
+
+    /// Whether an object of the same consumer asks for a copy in a namespace, published kinds of any name included.
+    fn is_awaited(&self, name: &str) -> Result<bool, Trouble> {
+        // Of a workspace that was away, a cache may tell what was.
+        let mut beside = ListOptions::default().live();
+        if let Some(namespace) = &self.origin.key.namespace {
+            beside = beside.namespace(namespace);
+        }
+        let scope = self.published.source.scope;
+        for published in self.namespaced().filter(|one| one.source.scope == scope) {
+            let of_kind = self.workspace.of(published.source_kind());
+            for source in of_kind.iterate(beside.clone()) {
+                let source = match source {
+                    Ok(source) => source,
+                    // A workspace need not have bound every kind.
+                    Err(error) if error.code == ApiCode::UnknownKind => break,
+                    Err(error) => return Err(Trouble::Again(error.into())),
+                };
+                let facts = Facts {
+                    name: source.key().name,
+                    ..self.facts.clone()
+                };
+                let stays = !source.is_deleting() && published.selects(&source);
+                if stays && self.is_place(published, &facts, name) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The kinds whose copies have a namespace.
+    fn namespaced(&self) -> impl Iterator<Item = &Published> {
+        let all = self.config.resources.iter();
+        all.filter(|one| one.target_scope() == Scope::Namespaced)
+    }
+
+    /// Whether a new copy goes into a namespace.
+    fn is_place(&self, published: &Published, facts: &Facts, namespace: &str) -> bool {
+        names::place(published, facts).namespace.as_deref() == Some(namespace)
     }
 }

@@ -190,6 +190,48 @@ fn drift_is_corrected_on_either_side() {
 }
 
 #[test]
+fn a_namespace_stays_while_an_object_asks_for_a_copy_in_it() {
+    let kind = |kind: &str| json!({"source": {"apiVersion": "example.com/v1", "kind": kind}});
+    let fleet = TestFleet::new().config(&json!({"resources": [kind("HttpBin"), kind("Box")]}));
+    let (compute, blue) = (fleet.cluster(""), fleet.cluster(BLUE));
+    let key = ObjectKey::namespaced("default", "bin");
+    let other = key.sibling("other");
+    for name in ["bin", "other"] {
+        let mut bin = bin();
+        bin["metadata"]["name"] = json!(name);
+        blue.put(bin);
+        blue.reconcile::<Sync>(&key.sibling(name)).unwrap();
+    }
+    // A run has made the namespace, and not yet its copy.
+    let copies = compute.objects().into_iter();
+    let mut copies = copies.filter(|copy| copy.0["metadata"]["name"] == "bin");
+    compute.remove::<Bin>(&copies.next().unwrap().key());
+    let is_there = || {
+        let mut all = compute.objects().into_iter();
+        all.any(|object| object.0["kind"] == "Namespace")
+    };
+    // Another object goes, and a third one never was. Of neither there is a Box.
+    blue.client().delete::<Bin>(&other).unwrap();
+    blue.reconcile::<Sync>(&other).unwrap();
+    assert!(is_there(), "another object goes");
+    let none = key.sibling("none");
+    blue.reconcile::<Sync>(&none).unwrap();
+    assert!(is_there(), "an object that never was");
+    blue.client().delete::<Bin>(&key).unwrap();
+    blue.reconcile::<Sync>(&key).unwrap();
+    assert!(!is_there(), "the last object goes");
+}
+
+#[test]
+fn a_namespace_that_consumers_may_share_stays() {
+    let stage = stage(json!({"projection": {"namespace": "boxes"}})).running();
+    stage.delete();
+    stage.reconcile().unwrap();
+    let left = stage.compute.objects();
+    assert_eq!((left.len(), &left[0].0["kind"]), (1, &json!("Namespace")));
+}
+
+#[test]
 fn a_foreign_object_is_not_overwritten() {
     let stage = stage(json!({"projection": {"namespace": "boxes", "name": "{name}"}}));
     let foreign = ObjectKey::namespaced("boxes", "bin");
