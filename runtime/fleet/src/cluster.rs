@@ -275,6 +275,29 @@ impl Cluster {
         self.lifecycle.now().is_usable()
     }
 
+    /// Says that the cluster of this name is the same server and is worked on, so that this one is not; none: this one is.
+    pub(crate) fn set_duplicate_of(&self, other: Option<&ClusterName>) {
+        let reason = other.map(|other| {
+            format!("it is the same server as the cluster {:?}, which is worked on: leave one of the two out", other.as_str()).into()
+        });
+        if !self.lifecycle.set_duplicate(reason) {
+            return;
+        }
+        match other {
+            Some(other) => {
+                tracing::warn!(cluster = %self.name, %other, "both clusters are the same server: only the other one is worked on");
+            }
+            None => {
+                tracing::info!(cluster = %self.name, "no other cluster is the same server any more")
+            }
+        }
+    }
+
+    /// Whether the first attempt to reach its server goes on, or a further one.
+    pub(crate) fn is_being_reached(&self) -> bool {
+        self.backend().is_none() && self.lifecycle.now().next_attempt.is_none()
+    }
+
     pub(crate) fn reach(&self) -> Reach {
         self.lifecycle.now().reach
     }

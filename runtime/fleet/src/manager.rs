@@ -34,6 +34,7 @@ mod registrations;
 mod repeats;
 mod watches;
 mod carriers;
+mod same_server;
 mod engagements;
 mod providers;
 mod dispatcher;

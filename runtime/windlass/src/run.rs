@@ -350,6 +350,7 @@ pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
         concurrency: spec.concurrency(),
         drain_timeout: spec.drain_timeout(),
         caches: spec.caches.options(),
+        duplicate_clusters: spec.duplicate_clusters,
         transport: TransportOptions {
             max_sockets: socket_budget(),
             proxy: proxy::from_environment()?,

@@ -1,7 +1,7 @@
 //! Prepares a cluster that replaces another one of the same name: its caches are filled first, so that work goes on without a gap.
 //! Entry point: [`Cluster::fill_like`].
 
-use super::{Backend, Cluster, ClusterState, StoreUse};
+use super::{Backend, Cluster, StoreUse};
 use crate::api::ApiCode;
 use crate::cache::store::{Progress, Store};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Cluster {
 
     /// Whether its caches were in sync once. If not, there is no work that a handover could keep going.
     pub(crate) fn has_served(&self) -> bool {
-        matches!(self.state(), ClusterState::Ready | ClusterState::Degraded)
+        self.lifecycle.has_served()
     }
 
     /// Whether both have reached the same server, by the identity that it gives.

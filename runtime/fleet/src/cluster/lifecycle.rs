@@ -36,7 +36,7 @@ pub enum ClusterState {
     /// Every cache is in step.
     Ready,
     /// The server cannot be reached, or lost its history: keys wait, except one that probes the server. Or the server refuses a watch or
-    /// fails it: only the keys of controllers that use the watch wait.
+    /// fails it: only the keys of controllers that use the watch wait. Or another cluster is the same server: all keys wait.
     Degraded,
     /// Disengaged.
     Gone,
@@ -69,6 +69,8 @@ pub(crate) struct Now {
     pub(crate) next_attempt: Option<SystemTime>,
     /// Whether another server answers under this cluster's address, for good: the manager replaces this cluster.
     pub(crate) identity_changed: bool,
+    /// Why it is not worked on, whatever its server's state is: another cluster is the same server, and is worked on.
+    duplicate: Option<Arc<str>>,
 }
 
 impl Now {
@@ -79,6 +81,19 @@ impl Now {
 
     pub(super) fn is_usable(&self) -> bool {
         self.has_served() && self.reach == Reach::Full
+    }
+
+    /// The same to people and to the queue: no key of a duplicate may run.
+    fn shown(self) -> Self {
+        match &self.duplicate {
+            Some(reason) if self.state != ClusterState::Gone => Self {
+                state: ClusterState::Degraded,
+                reach: Reach::None,
+                reason: reason.clone(),
+                ..self
+            },
+            _ => self,
+        }
     }
 }
 
@@ -119,6 +134,7 @@ impl Lifecycle {
             reach: Reach::None,
             next_attempt: None,
             identity_changed: false,
+            duplicate: None,
         };
         Self {
             now: Mutex::new(now),
@@ -131,7 +147,12 @@ impl Lifecycle {
     }
 
     pub(super) fn now(&self) -> Now {
-        self.now.lock().clone()
+        self.now.lock().clone().shown()
+    }
+
+    /// Whether the caches were in sync once, also if the cluster is not worked on.
+    pub(super) fn has_served(&self) -> bool {
+        self.now.lock().has_served()
     }
 
     /// Notifies of changes of [`Self::now`] that come after this.
@@ -149,8 +170,9 @@ impl Lifecycle {
         let before = now.clone();
         change(&mut now);
         let moved = now.state != before.state;
-        let concerns_keys =
-            (now.reach, now.identity_changed) != (before.reach, before.identity_changed);
+        // A failed attempt to connect too: another cluster may wait for it, which may be the same server.
+        let of_keys = |of: &Now| (of.reach, of.identity_changed, of.next_attempt.is_some());
+        let concerns_keys = of_keys(&now) != of_keys(&before);
         if moved {
             now.since = SystemTime::now();
         }
@@ -211,6 +233,19 @@ impl Lifecycle {
         {
             changed.send_replace(());
         }
+    }
+
+    /// Says why the cluster is not worked on; none: it is. Returns whether that is a change.
+    pub(super) fn set_duplicate(&self, reason: Option<Arc<str>>) -> bool {
+        let mut is_change = false;
+        self.update(|now| {
+            is_change = now.duplicate != reason;
+            now.duplicate = reason;
+            if is_change {
+                now.since = SystemTime::now();
+            }
+        });
+        is_change
     }
 
     fn set_identity_changed(&self) {

@@ -104,6 +104,7 @@ impl Core {
             queue: queue.clone(),
             recent: recent.clone(),
             watches: watches.clone(),
+            duplicate_clusters: options.duplicate_clusters,
             draining: draining.clone(),
             cut_off: cut_off.clone(),
             tasks: tasks.clone(),

@@ -5,6 +5,7 @@
 
 use super::carriers::Carriers;
 use super::recent::RecentRuns;
+use super::same_server::{Place, SameServer, Sight};
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{
@@ -15,6 +16,7 @@ use crate::engage::{ClusterSpec, EngageError};
 use crate::hub::{Hub, HubError};
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
+use crate::provider::Problem;
 use crate::queue;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +61,8 @@ pub(super) struct Environment {
     pub(super) queue: Arc<SharedQueue>,
     pub(super) recent: Arc<RecentRuns>,
     pub(super) watches: Arc<Watches>,
+    /// Whether clusters that are one server are all worked on.
+    pub(super) duplicate_clusters: bool,
     /// Cancelled when a drain begins: nothing is engaged any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: ends every cluster.
@@ -72,6 +76,8 @@ pub(super) struct Engagements {
     environment: Environment,
     carriers: Carriers,
     engaged: Mutex<Table>,
+    /// Clusters that are one server. Locked after `engaged`.
+    same_server: Mutex<SameServer>,
     /// The clusters whose keys are to be held or released.
     changes: Arc<StateChanges>,
     /// Cancelled when all clusters have been ended.
@@ -110,6 +116,22 @@ impl Frozen<'_> {
         names
     }
 
+    /// What is wrong with the clusters that are not worked on because another one is the same server, by provider.
+    pub(super) fn duplicates(&self) -> BTreeMap<String, Vec<Problem>> {
+        let mut problems: BTreeMap<String, Vec<Problem>> = BTreeMap::new();
+        for (name, _) in self.engagements.same_server.lock().behind() {
+            let Some(engaged) = self.engaged.get(name) else {
+                continue;
+            };
+            let of_provider = problems.entry(engaged.provider.to_string()).or_default();
+            of_provider.push(Problem {
+                subject: name.to_string(),
+                message: engaged.cluster.now().reason.to_string(),
+            });
+        }
+        problems
+    }
+
     /// Disengages a provider's clusters except some.
     pub(super) fn disengage_others(&mut self, provider: &str, kept: &BTreeSet<ClusterName>) {
         let leaves = |name: &ClusterName, engaged: &Engaged| {
@@ -142,6 +164,7 @@ impl Engagements {
             environment,
             carriers,
             engaged: Mutex::default(),
+            same_server: Mutex::default(),
             changes: Arc::default(),
             ended: CancellationToken::new(),
             freed: watch::Sender::new(()),
@@ -247,6 +270,8 @@ impl Engagements {
         tracing::info!(cluster = %name, provider, "cluster disengaged");
         self.drop_replacement(&mut engaged);
         self.leave(engaged.cluster);
+        // Another cluster may be the same server, and takes over.
+        self.changes.note(name);
         if engaged.contested {
             // The table's lock is held, so a provider that waits for the name finds it free.
             self.freed.send_replace(());
@@ -482,20 +507,44 @@ impl Engagements {
 
     fn follow_state(self: &Arc<Self>, name: &ClusterName) {
         let table = self.engaged.lock();
-        let Some(cluster) = table.get(name).map(|engaged| engaged.cluster.clone()) else {
+        let cluster = table.get(name).map(|engaged| engaged.cluster.clone());
+        drop(table);
+        let place = self.place(name, cluster.as_ref());
+        let Some(cluster) = cluster else {
             return;
         };
-        drop(table);
-        let now = cluster.now();
-        if now.identity_changed {
+        if cluster.now().identity_changed {
             return self.engage_anew(&cluster);
         }
+        if place == Place::Waiting {
+            return self
+                .environment
+                .queue
+                .set_cluster(&cluster, queue::ClusterMode::Held);
+        }
+        cluster.set_duplicate_of(match &place {
+            Place::Behind(other) => Some(other),
+            Place::First | Place::Waiting => None,
+        });
+        let now = cluster.now();
         let mode = match now.reach {
             Reach::Full => queue::ClusterMode::Ready,
             Reach::Doubtful => queue::ClusterMode::Probing,
             Reach::None => queue::ClusterMode::Held,
         };
         self.environment.queue.set_cluster(&cluster, mode);
+    }
+
+    /// Notes what is known of a cluster's server, and returns where the cluster stands. The local cluster has a role of its own, and may be a
+    /// provider's cluster as well.
+    fn place(&self, name: &ClusterName, cluster: Option<&Arc<Cluster>>) -> Place {
+        if name.is_local() || self.environment.duplicate_clusters {
+            return Place::First;
+        }
+        let mut same_server = self.same_server.lock();
+        let affected = same_server.note(name, cluster.map(|cluster| Sight::of(cluster)));
+        affected.iter().for_each(|other| self.changes.note(other));
+        same_server.place(name)
     }
 
     /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.

@@ -54,6 +54,9 @@ pub struct ManagerOptions {
     pub transport: TransportOptions,
     /// How caches follow their servers.
     pub caches: CacheOptions,
+    /// Whether clusters that are one server, by the identity that it gives, are all worked on. Default: false, only the first one is. The
+    /// local cluster counts for itself.
+    pub duplicate_clusters: bool,
 }
 
 impl Default for ManagerOptions {
@@ -65,6 +68,7 @@ impl Default for ManagerOptions {
             drain_timeout: Duration::from_secs(30),
             transport: TransportOptions::default(),
             caches: CacheOptions::default(),
+            duplicate_clusters: false,
         }
     }
 }

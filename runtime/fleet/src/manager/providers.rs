@@ -41,7 +41,7 @@ pub struct ProviderStatus {
     pub refused: usize,
     /// How long ago it last engaged every cluster that it knew; `None`: it has not yet.
     pub last_listed: Option<Duration>,
-    /// Why it does not run, if it does not, and parts of it that cannot be used.
+    /// Why it does not run, if it does not, parts of it that cannot be used, and clusters that another cluster is too.
     pub problems: Vec<Problem>,
 }
 
@@ -216,7 +216,9 @@ impl Providers {
     /// Every provider, sorted by name.
     pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
         let by_name = self.by_name.lock();
-        let mut engaged = self.engagements.freeze().names_by_provider();
+        let frozen = self.engagements.freeze();
+        let (mut engaged, mut duplicates) = (frozen.names_by_provider(), frozen.duplicates());
+        drop(frozen);
         let status = |(name, running): (&String, &Running)| {
             let engaged = engaged.remove(name).unwrap_or_default();
             let (found, refused, last_listed) = {
@@ -224,19 +226,21 @@ impl Providers {
                 let found = reported.found(&engaged);
                 (found, reported.refused(), reported.last_listed)
             };
+            let mut problems = running.problems();
+            problems.extend(duplicates.remove(name).unwrap_or_default());
             ProviderStatus {
                 name: name.clone(),
                 found,
                 engaged: engaged.len(),
                 refused,
                 last_listed: last_listed.map(|at| at.elapsed()),
-                problems: running.problems(),
+                problems,
             }
         };
         by_name.iter().map(status).collect()
     }
 
-    /// Problems of all providers at the moment.
+    /// Why providers do not run, and what they cannot use, at the moment.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let by_name = self.by_name.lock();
         by_name.values().flat_map(Running::problems).collect()

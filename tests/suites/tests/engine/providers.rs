@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::api::ListOptions;
+use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
-use windlass_fleet::manager::{Concurrency, ManagerOptions};
+use windlass_fleet::manager::{Builder, Concurrency, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::none::NoClusters;
 use windlass_fleet::provider::prefixed::Prefixed;
@@ -205,6 +206,92 @@ async fn two_providers_have_a_cluster_of_the_same_name_each_with_a_prefix() -> R
     assert!(now.is_some_and(|now| Arc::ptr_eq(&now, &stays)));
     fleet.apply("beta", object("c", json!({})))?;
     log.ran(&request("two#prod", "c"), 1).await?;
+    fleet.stop().await
+}
+
+/// Two names of one server, of two providers.
+async fn two_names(builder: impl FnOnce(Builder) -> Builder) -> Result<TestFleet> {
+    let fleet = TestFleet::start(&["alpha"], builder).await?;
+    let other = Arc::new(Clusters::new("other"));
+    let mut spec = fleet.spec("alpha")?;
+    spec.name = name("beta");
+    other.put(spec);
+    fleet.add("alpha")?;
+    fleet.handle.put_provider(other)?;
+    engaged(&fleet, &["alpha", "beta"]).await?;
+    Ok(fleet)
+}
+
+#[tokio::test]
+async fn a_server_under_two_names_is_worked_on_once_and_by_the_other_when_the_first_is_gone()
+-> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = two_names(|b| b.controller(recording(&log))).await?;
+    let status = fleet.reaches("beta", ClusterState::Degraded).await?;
+    assert!(
+        status.reason.contains("cluster \"alpha\""),
+        "{}",
+        status.reason
+    );
+    assert!(!status.usable);
+    let providers = fleet.handle.providers();
+    let other = providers.iter().find(|status| status.name == "other");
+    let problem = other.and_then(|status| status.problems.first());
+    let problem = problem.map(|problem| (problem.subject.as_str(), problem.message.as_str()));
+    assert_eq!(problem, Some(("beta", &*status.reason)));
+
+    fleet.ready("alpha").await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    // The first one stays the first: a label changes nothing.
+    fleet
+        .provider
+        .put(fleet.spec("alpha")?.label("tier", "gold"));
+    fleet.apply("alpha", object("b", json!({})))?;
+    log.ran(&request("alpha", "b"), 1).await?;
+    assert_eq!(log.count(&request("beta", "a")), 0);
+
+    fleet.provider.remove(&name("alpha"));
+    fleet.ready("beta").await?;
+    log.ran(&request("beta", "a"), 1).await?;
+    // The one that was first before comes back as the second.
+    fleet.add("alpha")?;
+    fleet.reaches("alpha", ClusterState::Degraded).await?;
+    fleet.apply("alpha", object("c", json!({})))?;
+    log.ran(&request("beta", "c"), 1).await?;
+    assert_eq!(log.count(&request("alpha", "c")), 0);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_second_name_is_worked_on_when_the_first_gets_another_server() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = two_names(|b| b.controller(recording(&log))).await?;
+    fleet.reaches("beta", ClusterState::Degraded).await?;
+    fleet.server.add_cluster("gamma");
+    let mut spec = fleet.spec("gamma")?;
+    spec.name = name("alpha");
+    fleet.provider.put(spec);
+    fleet.apply("alpha", object("a", json!({})))?;
+    fleet.apply("gamma", object("g", json!({})))?;
+    log.ran(&request("beta", "a"), 1).await?;
+    log.ran(&request("alpha", "g"), 1).await?;
+    fleet.ready("alpha").await?;
+    fleet.ready("beta").await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn both_names_of_a_server_are_worked_on_where_that_is_asked_for() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let options = ManagerOptions {
+        duplicate_clusters: true,
+        ..ManagerOptions::default()
+    };
+    let fleet = two_names(|b| b.options(options).controller(recording(&log))).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    log.ran(&request("beta", "a"), 1).await?;
     fleet.stop().await
 }
 

@@ -7,11 +7,15 @@ use crate::secrets::{options, point};
 use crate::stage::{EAST, Scene, WEST};
 use anyhow::Result;
 use std::sync::Arc;
+use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
+use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::cluster_api::ClusterApi;
 use windlass_fleet::provider::cluster_profiles::ClusterProfiles;
+use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::kubeconfig_secrets::KubeconfigSecrets;
 use windlass_fleet::provider::prefixed::Prefixed;
+use windlass_fleet::{ClusterName, ObjectKey, Request};
 
 #[tokio::test]
 #[ignore = "needs real servers"]
@@ -47,5 +51,41 @@ async fn one_controller_works_over_secrets_cluster_api_and_profiles_at_once() ->
     scene.delete(crate::secrets::labelled("isle", "")).await?;
     play.has(&all[..2]).await?;
     assert_eq!(listed(), all[..2]);
+    play.end().await
+}
+
+#[tokio::test]
+async fn a_server_of_two_contexts_is_worked_on_once_and_by_the_other_when_one_is_gone() -> Result<()>
+{
+    let Some(scene) = Scene::start("same-server").await? else {
+        return Ok(());
+    };
+    let clusters = Arc::new(Clusters::new("contexts"));
+    let put = |name: &str, server: &str| -> Result<()> {
+        let kubeconfig = scene.server(server).kubeconfig();
+        let policy = KubeconfigPolicy::file();
+        let config = ClusterConfig::from_kubeconfig_text(&kubeconfig, None, None, &policy)?;
+        clusters.put(ClusterSpec::new(ClusterName::new(name)?, config));
+        Ok(())
+    };
+    put("b", EAST)?;
+    put("a", EAST)?;
+    put("other", WEST)?;
+    let play = scene.play_once(vec![clusters.clone()])?;
+    play.reaches("b", ClusterState::Degraded).await?;
+    play.ready_soon("a").await?;
+    play.ready_soon("other").await?;
+    scene.animal(EAST, "parrot").await?;
+    scene.fed(EAST, "parrot").await?;
+    let request = |cluster: &str| -> Result<Request> {
+        let key = ObjectKey::namespaced(scene.name, "parrot");
+        Ok(Request::new(ClusterName::new(cluster)?, key))
+    };
+    assert!(play.feeder.alike(&request("a")?).is_some());
+    assert!(play.feeder.alike(&request("b")?).is_none());
+    clusters.remove(&ClusterName::new("a")?);
+    play.ready_soon("b").await?;
+    scene.animal(EAST, "hedgehog").await?;
+    scene.fed(EAST, "hedgehog").await?;
     play.end().await
 }

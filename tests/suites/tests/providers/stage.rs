@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_fleet::cluster::{AllowServers, ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::{ClusterName, Manager};
 use windlass_harness::eventually::{Seen, eventually};
@@ -177,7 +178,18 @@ impl Scene {
         let config =
             ClusterConfig::from_kubeconfig_text(&hub, None, None, &KubeconfigPolicy::file())?;
         let local = ClusterSpec::new(ClusterName::local(), config);
-        Play::start(Manager::builder().local(local), self.name, providers)
+        // The tests have two servers for all their clusters.
+        let options = ManagerOptions {
+            duplicate_clusters: true,
+            ..ManagerOptions::default()
+        };
+        let builder = Manager::builder().options(options).local(local);
+        Play::start(builder, self.name, providers)
+    }
+
+    /// As [`Self::play`], with the default options: a server is worked on under one name.
+    pub(crate) fn play_once(&self, providers: Vec<Arc<dyn Provider>>) -> Result<Play> {
+        Play::start(Manager::builder(), self.name, providers)
     }
 }
 

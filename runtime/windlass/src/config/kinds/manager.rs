@@ -30,6 +30,8 @@ pub(crate) struct ManagerSpec {
     pub(crate) admin: AdminSpec,
     /// How long a stop waits for running reconciles. Default: 30s.
     pub(crate) drain_timeout: Option<Interval>,
+    /// Whether clusters that are one server under several names are all worked on. Default: false.
+    pub(crate) duplicate_clusters: bool,
     /// Bounds on calls to API servers.
     pub(crate) transport: TransportSpec,
     /// How caches follow their servers.
@@ -161,6 +163,10 @@ impl ManagerSpec {
     pub(crate) fn fixed_at_start(&self, other: &Self) -> Vec<&'static str> {
         let differs = [
             ("spec.local", self.local != other.local),
+            (
+                "spec.duplicateClusters",
+                self.duplicate_clusters != other.duplicate_clusters,
+            ),
             ("spec.transport", self.transport != other.transport),
             (
                 "spec.leaderElection",
