@@ -88,6 +88,11 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
         .and_then(|condition| condition["status"].as_str())
 }
 
+/// Whether the kind of a definition is served.
+pub(crate) fn is_established(definition: &Value) -> bool {
+    condition(definition, "Established") == Some("True")
+}
+
 fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let entry = json!({"type": kind, "status": status, "lastTransitionTime": now(), "reason": reason, "message": message});
     if !object["status"]["conditions"].is_array() {

@@ -8,15 +8,18 @@ use crate::base64;
 use crate::crd;
 use crate::metadata;
 use crate::part::Part;
-use crate::resource::Resource;
+use crate::resource::{CollectionId, Resource};
 use crate::schema::validate as by_schema;
 use crate::schema::{Schema, decode};
 use crate::state::State;
-use crate::status::FieldError;
+use crate::status::{ApiError, FieldError};
 
+mod containers;
 mod events;
+mod immutable;
 mod reviews;
 mod services;
+mod updates;
 mod workloads;
 
 pub(crate) use reviews::review;
@@ -33,10 +36,7 @@ pub(crate) fn zero(resource: &Resource) -> Value {
 }
 
 /// Defaults that no schema can say, and the decoding of write-only fields.
-///
-/// # Errors
-/// The decoder's words about data that is not base64.
-pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), String> {
+pub(crate) fn default(resource: &Resource, body: &mut Value) {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
             if let Some(name) = body["metadata"]["name"]
@@ -50,7 +50,7 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), Strin
                 body["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
             }
         }
-        ("", "secrets") => secret(body)?,
+        ("", "secrets") => secret(body),
         ("", "services") => services::default(body),
         ("", "pods") => workloads::default_pod(body),
         ("", "events") => events::fill(body, &events::CORE),
@@ -63,32 +63,19 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), Strin
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default(body),
         _ => {}
     }
-    Ok(())
 }
 
-fn secret(body: &mut Value) -> Result<(), String> {
+fn secret(body: &mut Value) {
     let Some(object) = body.as_object_mut() else {
-        return Ok(());
+        return;
     };
-    for value in object
-        .get("data")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(_, value)| value.as_str())
-    {
-        if let Err(at) = base64::check(value) {
-            return Err(format!("illegal base64 data at input byte {at}"));
-        }
-    }
     let Some(Value::Object(plain)) = object.remove("stringData") else {
-        return Ok(());
+        return;
     };
     let data = object.entry("data").or_insert_with(|| json!({}));
     for (key, value) in plain {
         data[key] = base64::encode(value.as_str().unwrap_or_default().as_bytes()).into();
     }
-    Ok(())
 }
 
 fn rbac(body: &mut Value) {
@@ -201,7 +188,7 @@ impl State {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("", "namespaces") if part != Part::Finalize => new["spec"] = old["spec"].clone(),
             ("", "services") => {
-                services::keep_cluster_ip(old, new);
+                services::keep_addresses(old, new);
                 self.allocate_cluster_ip(new);
             }
             ("apps", "deployments") if part == Part::Status => {
@@ -212,6 +199,45 @@ impl State {
         if let Some(metadata) = new["metadata"].as_object_mut() {
             metadata.retain(|_, value| !value.is_null());
         }
+    }
+}
+
+impl State {
+    /// What admission has against a valid update.
+    ///
+    /// # Errors
+    /// 403 for a claim that grows and is not bound, or whose class does not let it grow.
+    pub(crate) fn admit_update(
+        &self,
+        resource: &Resource,
+        new: &Value,
+        old: &Value,
+    ) -> Result<(), ApiError> {
+        if !resource.is("", "persistentvolumeclaims")
+            || updates::claimed(new) <= updates::claimed(old)
+        {
+            return Ok(());
+        }
+        let name = new["metadata"]["name"].as_str().unwrap_or_default();
+        if old["status"]["phase"] != "Bound" {
+            let why = "Only bound persistent volume claims can be expanded";
+            return Err(ApiError::forbidden(resource.subject(), name, why));
+        }
+        let class = new["spec"]["storageClassName"].as_str().unwrap_or_default();
+        let classes = CollectionId {
+            group: "storage.k8s.io".into(),
+            plural: "storageclasses".into(),
+            identity: "".into(),
+        };
+        let grows = self
+            .store
+            .get(&classes, class)
+            .is_some_and(|class| class.value()["allowVolumeExpansion"] == true);
+        if grows {
+            return Ok(());
+        }
+        let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+        Err(ApiError::forbidden(resource.subject(), name, why))
     }
 }
 
@@ -229,23 +255,37 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
         return errors;
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "configmaps" | "secrets") => immutable(new, old, &mut errors),
-        ("", "pods") => workloads::validate_pod(new, old, &mut errors),
-        ("", "services") => services::validate(new, &mut errors),
+        ("", "configmaps" | "secrets") => keys(new, &mut errors),
+        ("", "pods") => workloads::validate_pod(new, &mut errors),
+        ("", "services") => services::validate(new, old, &mut errors),
         ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets") => {
-            workloads::validate(resource, new, old, &mut errors)
+            workloads::validate(resource, new, &mut errors)
+        }
+        ("batch", "jobs" | "cronjobs") => {
+            by_schema::required(new, resource.schema(), &mut errors);
+            workloads::validate_job(new, &mut errors);
         }
         ("coordination.k8s.io", "leases") => lease(new, &mut errors),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::validate(new, &mut errors),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            role_binding(new, old, &mut errors)
+            role_binding(new, &mut errors)
         }
         _ => by_schema::required(new, resource.schema(), &mut errors),
+    }
+    if let Some(old) = old {
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "pods") => updates::pod(new, old, &mut errors),
+            ("", "persistentvolumeclaims") => updates::claim(new, old, &mut errors),
+            ("batch", "jobs") => updates::job(new, old, &mut errors),
+            _ => {}
+        }
+        immutable::check(resource, new, old, &mut errors);
     }
     errors
 }
 
-fn immutable(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+/// The names in a map of data.
+fn keys(new: &Value, errors: &mut Vec<FieldError>) {
     for key in ["data", "binaryData"].iter().flat_map(|field| {
         new[*field]
             .as_object()
@@ -264,31 +304,6 @@ fn immutable(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
                 format!("{field}[{key}]"),
                 &Value::from(key.as_str()),
                 detail,
-            ));
-        }
-    }
-    let Some(old) = old else { return };
-    if new["type"] != old["type"] {
-        errors.push(FieldError::invalid(
-            "type",
-            &new["type"],
-            "field is immutable",
-        ));
-    }
-    if old["immutable"] != true {
-        return;
-    }
-    if new["immutable"] != true {
-        errors.push(FieldError::forbidden(
-            "immutable",
-            "field is immutable when `immutable` is set",
-        ));
-    }
-    for field in ["data", "binaryData"] {
-        if new[field] != old[field] {
-            errors.push(FieldError::forbidden(
-                field,
-                "field is immutable when `immutable` is set",
             ));
         }
     }
@@ -317,14 +332,7 @@ fn lease(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn role_binding(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) {
-        errors.push(FieldError::invalid(
-            "roleRef",
-            &new["roleRef"],
-            "cannot change roleRef",
-        ));
-    }
+fn role_binding(new: &Value, errors: &mut Vec<FieldError>) {
     if new["roleRef"]["name"]
         .as_str()
         .unwrap_or_default()

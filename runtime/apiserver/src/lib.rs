@@ -12,8 +12,8 @@
 //!
 //! Modules are listed from the words to the whole: a module imports only modules above it.
 //!
-//! Not here: binding, eviction and log subresources, quantities in canonical form, admission of quotas and limit ranges, kinds of
-//! webhooks, volume attachments and resource claims, and controllers other than the two named above.
+//! Not here: binding, eviction and log subresources, admission of quotas and limit ranges, kinds of webhooks, volume attachments and
+//! resource claims, and controllers other than the two named above.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -32,6 +32,7 @@
 //! ```
 
 mod base64;
+mod quantity;
 mod stamp;
 mod status;
 mod call;

@@ -10,6 +10,7 @@ use serde_json::Value;
 pub(crate) mod decode;
 pub(crate) mod defaults;
 pub(crate) mod item;
+mod leaf;
 pub(crate) mod validate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

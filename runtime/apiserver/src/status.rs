@@ -285,6 +285,14 @@ impl FieldError {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
+    pub(crate) fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(
+            "FieldValueNotFound",
+            field,
+            format!("Not found: {}", shown(value)),
+        )
+    }
+
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::new(
             "FieldValueDuplicate",

@@ -284,7 +284,7 @@ pub(crate) fn admit(
         )));
     }
     defaults::apply(body, resource.schema());
-    kinds::default(resource, body).map_err(undecodable)?;
+    kinds::default(resource, body);
     Ok(if options.validation == FieldValidation::Warn {
         findings
     } else {

@@ -20,7 +20,7 @@ pub(super) fn serve(request: &Routed, rest: &[&str]) -> Result<Answer, ApiError>
         {
             Ok(raw(
                 200,
-                "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+                "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
                 Bytes::from_static(V2_PROTOBUF),
             ))
         }

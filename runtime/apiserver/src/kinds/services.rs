@@ -36,16 +36,44 @@ fn external(body: &Value) -> bool {
     body["spec"]["type"] == "ExternalName"
 }
 
-/// An update that does not name the address keeps it.
-pub(super) fn keep_cluster_ip(old: &Value, new: &mut Value) {
-    if external(new) {
+/// Addresses that an update leaves out are kept, those that its type does not need go, and the two fields for them follow each other.
+pub(super) fn keep_addresses(old: &Value, new: &mut Value) {
+    let before = &old["spec"];
+    let Some(spec) = new["spec"].as_object_mut() else {
+        return;
+    };
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (one, other) = (text(before.get("clusterIP")), text(spec.get("clusterIP")));
+    let none = |list: Option<&Value>| list.and_then(Value::as_array).is_none_or(Vec::is_empty);
+    if none(spec.get("clusterIPs")) && !none(before.get("clusterIPs")) && one == other {
+        spec.insert("clusterIPs".into(), before["clusterIPs"].clone());
+    }
+    if one != other && spec.get("clusterIPs") == before.get("clusterIPs") {
+        spec.remove("clusterIPs");
+        if !other.is_empty() {
+            spec.insert("clusterIPs".into(), json!([other]));
+        }
+    }
+    if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if spec.get(field) == before.get(field) {
+                spec.remove(field);
+            }
+        }
+        if spec.get("internalTrafficPolicy") == before.get("internalTrafficPolicy") {
+            spec.remove("internalTrafficPolicy");
+        }
+        return;
+    }
+    if before["type"] == "ExternalName" {
         return;
     }
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        if new["spec"].get(field).is_none_or(|value| value == "")
-            && old["spec"].get(field).is_some()
-        {
-            new["spec"][field] = old["spec"][field].clone();
+        let unset = spec
+            .get(field)
+            .is_none_or(|value| value == "" || none(Some(value)) && value.is_array());
+        if let (true, Some(value)) = (unset, before.get(field)) {
+            spec.insert(field.into(), value.clone());
         }
     }
 }
@@ -75,7 +103,7 @@ impl State {
     }
 }
 
-pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let spec = &new["spec"];
     let ports = spec["ports"]
         .as_array()
@@ -96,5 +124,45 @@ pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
                 "must be between 1 and 65535, inclusive",
             ));
         }
+    }
+    if let Some(old) = old.filter(|old| !external(old) && !external(new)) {
+        addresses_stay(spec, &old["spec"], errors);
+    }
+}
+
+/// A service that has an address, or none, goes on so.
+fn addresses_stay(after: &Value, before: &Value, errors: &mut Vec<FieldError>) {
+    let headless = |spec: &Value| spec["clusterIPs"] == json!(["None"]);
+    for field in ["clusterIPs", "ipFamilies"] {
+        let free = match field {
+            "ipFamilies" => headless(before) || headless(after),
+            _ => headless(before) && headless(after),
+        };
+        if free {
+            continue;
+        }
+        let list = |spec: &Value| spec[field].as_array().cloned().unwrap_or_default();
+        for (at, (one, other)) in list(before).iter().zip(&list(after)).enumerate() {
+            if one != other {
+                let path = format!("spec.{field}[{at}]");
+                errors.push(FieldError::invalid(
+                    path,
+                    &after[field],
+                    "may not change once set",
+                ));
+            }
+        }
+    }
+    let balanced = |spec: &Value| spec["type"] == "LoadBalancer";
+    if balanced(before)
+        && balanced(after)
+        && before["loadBalancerClass"] != after["loadBalancerClass"]
+    {
+        let class = &after["loadBalancerClass"];
+        errors.push(FieldError::invalid(
+            "spec.loadBalancerClass",
+            class,
+            "may not change once set",
+        ));
     }
 }

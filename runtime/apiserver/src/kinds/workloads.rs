@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::containers;
 use crate::resource::Resource;
 use crate::status::FieldError;
 
@@ -13,8 +14,34 @@ pub(super) fn default_template(body: &mut Value) {
 
 pub(super) fn default_pod(body: &mut Value) {
     default_pod_spec(&mut body["spec"]);
+    default_requests(&mut body["spec"]);
     if body["spec"].get("enableServiceLinks").is_none() {
         body["spec"]["enableServiceLinks"] = true.into();
+    }
+}
+
+/// A container of a pod asks for its limits where it says nothing else.
+fn default_requests(spec: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        for container in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let limits = container.pointer("/resources/limits");
+            for (name, limit) in limits
+                .and_then(Value::as_object)
+                .cloned()
+                .into_iter()
+                .flatten()
+            {
+                let requests = &mut container["resources"]["requests"];
+                if requests.get(&name).is_none() {
+                    requests[&name] = limit;
+                }
+            }
+        }
     }
 }
 
@@ -66,6 +93,10 @@ pub(super) fn default_job(body: &mut Value) {
         if body["spec"].get(field).is_none() {
             body["spec"][field] = value;
         }
+    }
+    let labels = body.pointer("/spec/template/metadata/labels").cloned();
+    if let (Some(labels), None) = (labels, body["metadata"].get("labels")) {
+        body["metadata"]["labels"] = labels;
     }
 }
 
@@ -177,79 +208,32 @@ pub(super) fn select_job_pods(body: &mut Value) {
     }
 }
 
-pub(super) fn validate_pod(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    containers(&new["spec"], "spec", errors);
-    let Some(old) = old else { return };
-    if frozen(&new["spec"]) != frozen(&old["spec"]) {
-        let detail = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-        errors.push(FieldError::forbidden("spec", detail));
+pub(super) fn validate_pod(new: &Value, errors: &mut Vec<FieldError>) {
+    containers::check(&new["spec"], "spec", &[], errors);
+}
+
+/// The pods of a job end, and so does the one of a run of a cron job.
+pub(super) fn validate_job(new: &Value, errors: &mut Vec<FieldError>) {
+    let (path, spec) = if new["spec"].get("jobTemplate").is_some() {
+        (
+            "spec.jobTemplate.spec.template.spec",
+            &new["spec"]["jobTemplate"]["spec"],
+        )
+    } else {
+        ("spec.template.spec", &new["spec"])
+    };
+    let spec = &spec["template"]["spec"];
+    containers::check(spec, path, &[], errors);
+    if !matches!(spec["restartPolicy"].as_str(), Some("OnFailure" | "Never")) {
+        let detail = "valid values: \"OnFailure\", \"Never\"";
+        errors.push(FieldError::required(
+            format!("{path}.restartPolicy"),
+            detail,
+        ));
     }
 }
 
-/// A pod's spec without what may change.
-fn frozen(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    if let Some(fields) = spec.as_object_mut() {
-        for field in [
-            "activeDeadlineSeconds",
-            "tolerations",
-            "terminationGracePeriodSeconds",
-            "schedulingGates",
-        ] {
-            fields.remove(field);
-        }
-    }
-    for list in ["containers", "initContainers"] {
-        for container in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            container["image"] = Value::Null;
-            container["imagePullPolicy"] = Value::Null;
-        }
-    }
-    spec
-}
-
-fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let list = spec["containers"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    if list.is_empty() {
-        errors.push(FieldError::required(format!("{path}.containers"), ""));
-    }
-    let mut names = std::collections::BTreeSet::new();
-    for (at, container) in list.iter().enumerate() {
-        let name = container["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            errors.push(FieldError::required(
-                format!("{path}.containers[{at}].name"),
-                "",
-            ));
-        } else if !names.insert(name) {
-            errors.push(FieldError::duplicate(
-                format!("{path}.containers[{at}].name"),
-                &container["name"],
-            ));
-        }
-        if container["image"].as_str().unwrap_or_default().is_empty() {
-            errors.push(FieldError::required(
-                format!("{path}.containers[{at}].image"),
-                "",
-            ));
-        }
-    }
-}
-
-pub(super) fn validate(
-    resource: &Resource,
-    new: &Value,
-    old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
-) {
+pub(super) fn validate(resource: &Resource, new: &Value, errors: &mut Vec<FieldError>) {
     let spec = &new["spec"];
     if let Some(count) = spec["replicas"].as_i64().filter(|count| *count < 0) {
         errors.push(FieldError::invalid(
@@ -288,14 +272,19 @@ pub(super) fn validate(
             "`selector` does not match template `labels`",
         ));
     }
-    containers(&spec["template"]["spec"], "spec.template.spec", errors);
-    if old.is_some_and(|old| old["spec"]["selector"] != spec["selector"]) {
-        errors.push(FieldError::invalid(
-            "spec.selector",
-            &spec["selector"],
-            "field is immutable",
-        ));
-    }
+    let claims = spec["volumeClaimTemplates"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let claims: Vec<&str> = claims
+        .filter_map(|claim| claim["metadata"]["name"].as_str())
+        .collect();
+    containers::check(
+        &spec["template"]["spec"],
+        "spec.template.spec",
+        &claims,
+        errors,
+    );
 }
 
 fn shown(resource: &Resource) -> String {

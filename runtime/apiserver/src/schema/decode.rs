@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Kind, Schema};
+use super::{Kind, Schema, leaf};
 
 /// Decodes an object of a built-in kind: unknown fields go, nulls and empty maps and lists become absent, structs held by value appear.
 /// Returns the unknown fields.
@@ -100,18 +100,25 @@ fn go(
         return Ok(());
     }
     let mismatch = |wanted: &str| {
+        // A number that does not fit is shown.
+        let shown = match &*value {
+            Value::Number(number) if schema.kind() == Kind::Integer => format!("number {number}"),
+            other => found(other).to_owned(),
+        };
         Err(format!(
-            "json: cannot unmarshal {} into Go struct field {}.{} of type {wanted}",
-            found(value),
-            place.owner,
-            place.path
+            "json: cannot unmarshal {shown} into Go struct field {}.{} of type {wanted}",
+            place.owner, place.path
         ))
     };
     match schema.kind() {
-        Kind::Any => return Ok(()),
+        Kind::Any => return leaf::settle(value, schema),
+        Kind::String if !value.is_string() && schema.format() == Some("byte") => {
+            return mismatch("[]uint8");
+        }
         Kind::String if !value.is_string() => return mismatch("string"),
+        Kind::String => return leaf::settle(value, schema),
         Kind::Boolean if !value.is_boolean() => return mismatch("bool"),
-        Kind::Integer if value.as_i64().is_none() => {
+        Kind::Integer if !fits(value, schema.format()) => {
             return mismatch(schema.format().unwrap_or("int"));
         }
         Kind::Number if !value.is_number() => return mismatch("float64"),
@@ -129,6 +136,13 @@ fn go(
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a number is whole and within the Go type of its format.
+fn fits(value: &Value, format: Option<&str>) -> bool {
+    value
+        .as_i64()
+        .is_some_and(|number| format != Some("int32") || i32::try_from(number).is_ok())
 }
 
 fn go_object(

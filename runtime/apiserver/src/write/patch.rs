@@ -54,8 +54,10 @@ impl State {
         if new["metadata"]["name"] != *live.head.name {
             return Err(misnamed(&new, name));
         }
-        let warnings = admit(resource, &mut new, options)
-            .map_err(|error| refused_patch(error, &new, options))?;
+        let warnings = admit(resource, &mut new, options).map_err(|error| {
+            let patched = kind.run(&old, patch, resource.schema());
+            refused_patch(error, resource, &patched.unwrap_or_default())
+        })?;
         self.replace(resource, part, &live, new, None, options, warnings)
     }
 
@@ -111,7 +113,8 @@ impl State {
                 Force::Everything,
             )?;
             let mut object = applied.object.unwrap_or(config);
-            admit(resource, &mut object, &quiet(options))?;
+            admit(resource, &mut object, &quiet(options))
+                .map_err(|error| refused_apply(error, resource, &shown))?;
             object["metadata"]["name"] = name.into();
             return self.insert(resource, namespace, object, managers, options, warnings);
         };
@@ -128,7 +131,8 @@ impl State {
         };
         let applied = managers.apply(&base, &config, resource.schema(), &writer, force)?;
         let mut new = applied.object.unwrap_or(base);
-        admit(resource, &mut new, &quiet(options))?;
+        admit(resource, &mut new, &quiet(options))
+            .map_err(|error| refused_apply(error, resource, &shown))?;
         if kubectl {
             last_applied::refresh(&mut new, &written);
         }
@@ -153,12 +157,12 @@ fn quiet(options: &WriteOptions) -> WriteOptions {
     }
 }
 
-/// Fields that a strict patch may not add are a fault of the patch.
-fn refused_patch(error: ApiError, patched: &Value, options: &WriteOptions) -> ApiError {
-    match error.message.split_once("strict decoding error: ") {
-        Some((_, findings)) if options.validation == FieldValidation::Strict => {
-            let detail = format!("strict decoding error: {findings}");
-            let error = FieldError::invalid("patch", &Value::from(patched.to_string()), &detail);
+/// What makes a patched object undecodable is a fault of the patch; of a custom kind that is only a field that it may not have.
+fn refused_patch(error: ApiError, resource: &Resource, patched: &Value) -> ApiError {
+    let lead = format!("cannot be handled as a {}: ", resource.kind);
+    match error.message.split_once(&lead) {
+        Some((_, why)) if !resource.custom || why.starts_with("strict decoding error: ") => {
+            let error = FieldError::invalid("patch", &Value::from(patched.to_string()), why);
             ApiError::invalid(
                 Subject {
                     group: "",
@@ -168,6 +172,27 @@ fn refused_patch(error: ApiError, patched: &Value, options: &WriteOptions) -> Ap
                 "",
                 &[error],
             )
+        }
+        _ => error,
+    }
+}
+
+/// What makes an applied object undecodable is reported as a failure of the server's own.
+fn refused_apply(error: ApiError, resource: &Resource, shown: &str) -> ApiError {
+    let lead = format!("cannot be handled as a {}: ", resource.kind);
+    match error.message.split_once(&lead) {
+        Some((_, why)) if !resource.custom => {
+            let group = if resource.group.is_empty() { "/" } else { "" };
+            let kind = format!("{group}{}, Kind={}", resource.api_version(), resource.kind);
+            let decoding = if why.starts_with("illegal base64") {
+                "error decoding from json: "
+            } else {
+                ""
+            };
+            let text = format!(
+                "failed to convert new object ({shown}; {kind}) to proper version: unable to convert unstructured object to {kind}: {decoding}{why}"
+            );
+            ApiError::new(500, "", text)
         }
         _ => error,
     }

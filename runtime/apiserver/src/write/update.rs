@@ -160,6 +160,9 @@ impl State {
         if !errors.is_empty() {
             return Err(ApiError::invalid(resource.subject(), name, &errors));
         }
+        if part == Part::Main {
+            self.admit_update(resource, &new, &old)?;
+        }
         self.finish(resource, live, &old, new, options, warnings)
     }
 

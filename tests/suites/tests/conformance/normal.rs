@@ -2,7 +2,7 @@
 //!
 //! Uids and versions of objects become the order in which they were first seen, so that equal ones stay equal. Times, versions of
 //! lists, continue tokens, ages, cluster addresses, the order of several unknown fields and that of managers, which follows the
-//! second of each write, are not compared; neither are, unless a case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
+//! second of each write, are not compared, nor are objects that an error shows in the form of the server's own code and its diffs of them; neither are, unless a case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,6 +25,9 @@ struct Patterns {
     numbered: Regex,
     generated: Regex,
     etcd_key: Regex,
+    dumped: Regex,
+    patched: Regex,
+    diff: Regex,
 }
 
 #[expect(clippy::unwrap_used, reason = "constant patterns")]
@@ -36,6 +39,10 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns {
     numbered: Regex::new(r"(version|current|record)(:? )\(?\d+\)?( \(\d+\))?").unwrap(),
     generated: Regex::new("pre-[a-z0-9]{5}").unwrap(),
     etcd_key: Regex::new("Key: /[a-z]+/").unwrap(),
+    dumped: Regex::new(r"Invalid value: \{.*?\}: (field is immutable|cannot change roleRef)")
+        .unwrap(),
+    patched: Regex::new(r#"Invalid value: "\{.*\}": "#).unwrap(),
+    diff: Regex::new(r"(?s)\n@@.*").unwrap(),
 });
 
 /// Times that the cases write themselves.
@@ -81,6 +88,13 @@ impl Normal {
         let text = patterns.numbered.replace_all(&text, "$1 <number>");
         let text = patterns.generated.replace_all(&text, "pre-<five>");
         let text = patterns.etcd_key.replace_all(&text, "Key: /<prefix>/");
+        let text = patterns
+            .dumped
+            .replace_all(&text, "Invalid value: <object>: $1");
+        let text = patterns
+            .patched
+            .replace_all(&text, "Invalid value: <object>: ");
+        let text = patterns.diff.replace(&text, "");
         sorted_findings(&text)
     }
 

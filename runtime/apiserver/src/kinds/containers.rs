@@ -1,0 +1,131 @@
+//! What a server checks of the containers of a pod and of a pod template: [`check`].
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::quantity::Quantity;
+use crate::status::FieldError;
+
+/// Adds an error for each wrong container; `claims` are names of volumes that the kind itself brings.
+pub(super) fn check(spec: &Value, path: &str, claims: &[&str], errors: &mut Vec<FieldError>) {
+    let volumes = volumes(spec, path, claims, errors);
+    if items(&spec["containers"]).is_empty() {
+        errors.push(FieldError::required(format!("{path}.containers"), ""));
+    }
+    let mut names = BTreeSet::new();
+    for list in ["containers", "initContainers"] {
+        for (at, container) in items(&spec[list]).iter().enumerate() {
+            let path = format!("{path}.{list}[{at}]");
+            name(container, &path, &mut names, errors);
+            mounts(container, &path, &volumes, errors);
+            resources(&container["resources"], &path, errors);
+        }
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn volumes<'a>(
+    spec: &'a Value,
+    path: &str,
+    claims: &[&'a str],
+    errors: &mut Vec<FieldError>,
+) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    for (at, volume) in items(&spec["volumes"]).iter().enumerate() {
+        let path = format!("{path}.volumes[{at}].name");
+        match text(&volume["name"]) {
+            "" => errors.push(FieldError::required(path, "")),
+            name if !names.insert(name) => {
+                errors.push(FieldError::duplicate(path, &volume["name"]))
+            }
+            _ => {}
+        }
+    }
+    names.extend(claims);
+    names
+}
+
+fn name<'a>(
+    container: &'a Value,
+    path: &str,
+    names: &mut BTreeSet<&'a str>,
+    errors: &mut Vec<FieldError>,
+) {
+    let field = format!("{path}.name");
+    match text(&container["name"]) {
+        "" => errors.push(FieldError::required(field, "")),
+        name if !names.insert(name) => {
+            errors.push(FieldError::duplicate(field, &container["name"]));
+        }
+        _ => {}
+    }
+    if text(&container["image"]).is_empty() {
+        errors.push(FieldError::required(format!("{path}.image"), ""));
+    }
+}
+
+fn mounts(container: &Value, path: &str, volumes: &BTreeSet<&str>, errors: &mut Vec<FieldError>) {
+    let mut places = BTreeSet::new();
+    for (at, mount) in items(&container["volumeMounts"]).iter().enumerate() {
+        let path = format!("{path}.volumeMounts[{at}]");
+        match text(&mount["name"]) {
+            "" => errors.push(FieldError::required(format!("{path}.name"), "")),
+            name if !volumes.contains(name) => {
+                errors.push(FieldError::not_found(
+                    format!("{path}.name"),
+                    &mount["name"],
+                ));
+            }
+            _ => {}
+        }
+        match text(&mount["mountPath"]) {
+            "" => errors.push(FieldError::required(format!("{path}.mountPath"), "")),
+            place if !places.insert(place) => {
+                let path = format!("{path}.mountPath");
+                errors.push(FieldError::invalid(
+                    path,
+                    &mount["mountPath"],
+                    "must be unique",
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Amounts are not negative, and a request is no more than its limit.
+fn resources(resources: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let amounts = |kind: &str| {
+        let amounts = resources[kind].as_object().into_iter().flatten();
+        amounts
+            .filter_map(|(name, amount)| Some((name, amount, Quantity::parse(amount.as_str()?)?)))
+    };
+    for kind in ["limits", "requests"] {
+        for (name, amount, quantity) in amounts(kind) {
+            if quantity.sign() < 0 {
+                let path = format!("{path}.resources.{kind}[{name}]");
+                let detail = "must be greater than or equal to 0";
+                errors.push(FieldError::invalid(path, amount, detail));
+            }
+        }
+    }
+    for (name, amount, request) in amounts("requests") {
+        let limit = resources["limits"][name].as_str().and_then(Quantity::parse);
+        if let Some(limit) = limit.filter(|limit| request > *limit) {
+            let detail = format!(
+                "must be less than or equal to {name} limit of {}",
+                limit.canonical()
+            );
+            let path = format!("{path}.resources.requests");
+            errors.push(FieldError::invalid(path, amount, &detail));
+        }
+    }
+}
