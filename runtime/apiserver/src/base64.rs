@@ -1,4 +1,4 @@
-//! Standard base64 with padding, as in Secrets: [`encode`] and [`check`].
+//! Standard base64 with padding, as in Secrets: [`encode`], [`decode`] and [`check`].
 
 use ::base64::DecodeError;
 use ::base64::alphabet::STANDARD;
@@ -11,6 +11,10 @@ const LENIENT: GeneralPurpose =
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
+}
+
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    LENIENT.decode(text).ok()
 }
 
 /// Whether `text` is base64.

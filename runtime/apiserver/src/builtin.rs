@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::resource::{Columns, Resource, Scale};
+use crate::rules::Rules;
 use crate::schema::{NodeId, Schemas};
 
 static FILE: &str = include_str!("../schema/builtin.json");
@@ -101,6 +102,7 @@ fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
         columns: Columns::BuiltIn,
         custom: false,
         written: None,
+        rules: Rules::default(),
         schemas: Some(Arc::clone(schemas)),
         root,
         definition: entry.schema,

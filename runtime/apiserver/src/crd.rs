@@ -2,6 +2,9 @@
 //!
 //! Nothing here stores an object: callers do, with what they get.
 
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::apply::{Managers, Writer};
@@ -9,6 +12,7 @@ use crate::builtin::builtin;
 use crate::part::Part;
 use crate::registry::Registry;
 use crate::resource::{CollectionId, Resource};
+use crate::rules;
 use crate::stamp::now;
 use crate::status::{ApiError, FieldError};
 
@@ -146,7 +150,15 @@ pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
             "must have exactly one version marked as storage version",
         ));
     }
+    let single = versions(new).count() == 1;
     for (at, version) in versions(new).enumerate() {
+        // A server keeps the schema of an only version for all.
+        let path = if single {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{at}].schema.openAPIV3Schema")
+        };
+        rules::validate(&version["schema"]["openAPIV3Schema"], &path, errors);
         if version.pointer("/schema/openAPIV3Schema").is_none() {
             errors.push(FieldError::required(
                 format!("spec.versions[{at}].schema.openAPIV3Schema"),
@@ -196,6 +208,46 @@ pub(crate) fn defined(crd: &Value) -> CollectionId {
         plural: text(&crd["spec"]["names"]["plural"]),
         identity: "".into(),
     }
+}
+
+/// What a definition asks for and does not get here, in one line; `None` where that is nothing.
+pub(crate) fn left_out(registry: &Registry, crd: &Value) -> Option<String> {
+    let id = defined(crd);
+    let served = registry
+        .custom_of_group(&id.group)
+        .filter(|resource| *resource.plural == *id.plural);
+    let mut unchecked = 0;
+    let mut functions = BTreeSet::new();
+    for (count, needed) in served.filter_map(|resource| resource.rules.unchecked()) {
+        unchecked += count;
+        functions.extend(needed.into_iter().map(str::to_owned));
+    }
+    let mut findings = Vec::new();
+    if unchecked > 0 {
+        let functions: Vec<String> = functions.into_iter().collect();
+        findings.push(format!(
+            "{unchecked} of its rules are not checked, they need {}",
+            functions.join(", ")
+        ));
+    }
+    if crd["spec"]["conversion"]["strategy"] == "Webhook" {
+        findings.push("its conversion webhook is not called".to_owned());
+    }
+    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+    (!findings.is_empty()).then(|| {
+        format!(
+            "CustomResourceDefinition {name} in memory: {}",
+            findings.join("; ")
+        )
+    })
+}
+
+/// Whether a line was not said before by this process, which has many clusters with the same definitions.
+pub(crate) fn is_news(line: &str) -> bool {
+    const MOST: usize = 1000;
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock();
+    said.len() < MOST && said.insert(line.to_owned())
 }
 
 /// Whether other versions are served once a CRD is.
@@ -275,4 +327,32 @@ fn own_status(before: &Value, after: &mut Value) {
     let mut managers = Managers::read(after);
     managers.update(before, after, resource.schema(), &writer);
     managers.write(after);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_definition_does_not_get_is_one_line_and_said_once() {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "isSemver(self.v)"}, {"rule": "true"}]});
+        let mut crd = json!({"metadata": {"name": "things.left.example.com"}, "spec": {"group": "left.example.com", "scope": "Cluster",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+        let mut registry = Registry::default();
+        set_served(&mut registry, &crd);
+        let line = left_out(&registry, &crd).unwrap();
+        assert_eq!(
+            line,
+            "CustomResourceDefinition things.left.example.com in memory: 1 of its rules are not checked, they need isSemver"
+        );
+        assert!(is_news(&line) && !is_news(&line));
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object"});
+        crd["spec"]["conversion"] = json!({"strategy": "Webhook"});
+        set_served(&mut registry, &crd);
+        let line = left_out(&registry, &crd).unwrap();
+        assert!(line.ends_with("in memory: its conversion webhook is not called"));
+        crd["spec"]["conversion"] = json!({"strategy": "None"});
+        assert_eq!(left_out(&registry, &crd), None);
+    }
 }

@@ -252,6 +252,9 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
     );
     if resource.custom {
         by_schema::custom(new, resource.schema(), &mut errors);
+        resource
+            .rules
+            .check(new, old, resource.schema(), &mut errors);
         return errors;
     }
     match (resource.group.as_str(), resource.plural.as_str()) {

@@ -2,7 +2,7 @@
 //!
 //! It behaves as kube-apiserver 1.36 with kube-controller-manager's garbage collector and namespace controller does, for what
 //! controllers and kubectl use. It accepts every client unless it is given bearer tokens, allows everything, keeps nothing on disk, runs
-//! no admission webhooks, no CEL rules and no conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for built-in
+//! no admission webhooks and no conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for built-in
 //! kinds, protocol buffers).
 //!
 //! [`Builder::kcp_shards`] serves a kcp too: workspaces, exports and bindings, and the virtual workspaces of exports.
@@ -33,6 +33,7 @@
 
 mod base64;
 mod quantity;
+mod duration;
 mod stamp;
 mod status;
 mod call;
@@ -40,6 +41,8 @@ mod hook;
 mod fault;
 mod selector;
 mod schema;
+mod cel;
+mod rules;
 mod protobuf;
 mod patch;
 mod apply;

@@ -101,6 +101,35 @@ impl Quantity {
         i64::try_from(self.nanos.signum()).unwrap_or_default()
     }
 
+    /// The number, where it is whole.
+    pub(crate) fn integer(self) -> Option<i64> {
+        (self.nanos % NANO == 0)
+            .then(|| i64::try_from(self.nanos / NANO).ok())
+            .flatten()
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "an approximation is what is asked for"
+    )]
+    pub(crate) fn approximate(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            nanos: (self.nanos + other.nanos).clamp(-MOST, MOST),
+            ..self
+        }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            nanos: (self.nanos - other.nanos).clamp(-MOST, MOST),
+            ..self
+        }
+    }
+
     /// The form that a server stores: no fraction, the largest suffix that fits.
     pub(crate) fn canonical(self) -> String {
         let whole = self.nanos % NANO == 0;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::rules::Rules;
 use crate::schema::{NodeId, Schema, Schemas};
 use crate::status::Subject;
 
@@ -59,6 +60,8 @@ pub(crate) struct Resource {
     /// Objects are kept in this group and version; other versions are conversions of it.
     pub(crate) storage_group: String,
     pub(crate) storage_version: String,
+    /// Rules of a CRD in the expression language.
+    pub(crate) rules: Rules,
     /// Hash of the export of kcp that the kind comes from; empty for every other kind.
     pub(crate) identity: String,
 }

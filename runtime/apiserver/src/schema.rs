@@ -9,6 +9,7 @@ use serde_json::Value;
 
 pub(crate) mod decode;
 pub(crate) mod defaults;
+mod formats;
 pub(crate) mod item;
 mod leaf;
 pub(crate) mod validate;
@@ -59,6 +60,8 @@ struct Node {
     nullable: bool,
     /// Value validations as written (enum, pattern, bounds, allOf …), for [`validate`].
     rules: Option<Box<Value>>,
+    /// Rules in the expression language, as written.
+    validations: Option<Box<Value>>,
     // Fields of the site, not of the shape.
     atomic: bool,
     /// A Go struct held by value: never absent from a stored object.
@@ -217,6 +220,10 @@ impl Schemas {
             default: schema
                 .get("default")
                 .filter(|value| !value.is_null())
+                .cloned()
+                .map(Box::new),
+            validations: schema
+                .get("x-kubernetes-validations")
                 .cloned()
                 .map(Box::new),
             patch_strategy: text("x-kubernetes-patch-strategy"),
@@ -398,6 +405,11 @@ impl<'a> Schema<'a> {
 
     pub(crate) fn rules(self) -> Option<&'a Value> {
         self.shape().rules.as_deref()
+    }
+
+    /// Rules in the expression language, as written.
+    pub(crate) fn validations(self) -> Option<&'a Value> {
+        self.shape().validations.as_deref()
     }
 
     /// Whether the strategic patch strategy of this site has `word` (`merge`, `replace`, `retainKeys`).

@@ -148,6 +148,10 @@ impl State {
             self.store.end_watches(&crd::defined(&crd));
         }
         crd::set_served(&mut self.registry, &crd);
+        let left_out = crd::left_out(&self.registry, &crd);
+        if let Some(line) = left_out.filter(|line| crd::is_news(line)) {
+            tracing::warn!("{line}");
+        }
         if let Some(established) = crd::established(&crd) {
             self.commit(&crd::collection(), established);
         }

@@ -317,7 +317,42 @@ impl FieldError {
         )
     }
 
-    fn text(&self) -> String {
+    /// A rule of a CRD that does not hold; `value` is shown if it is neither a map nor a list.
+    pub(crate) fn of_rule(
+        reason: &str,
+        field: impl Into<String>,
+        value: Option<&Value>,
+        message: &str,
+    ) -> Self {
+        match (reason, value) {
+            ("FieldValueForbidden", _) => Self::forbidden(field, message),
+            ("FieldValueRequired", _) => Self::required(field, message),
+            ("FieldValueDuplicate", Some(value)) => Self::duplicate(field, value),
+            ("FieldValueDuplicate", None) => {
+                Self::new("FieldValueDuplicate", field, "Duplicate value".to_owned())
+            }
+            (_, Some(value)) => Self::invalid(field, value, message),
+            (_, None) => Self::new(
+                "FieldValueInvalid",
+                field,
+                format!("Invalid value: {message}"),
+            ),
+        }
+    }
+
+    /// Whether the rules of a CRD are not looked at because of this.
+    pub(crate) fn blocks_rules(&self) -> bool {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        BLOCKING.contains(&self.reason)
+    }
+
+    pub(crate) fn text(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::versions;
 use crate::builtin::{OBJECT_META, builtin};
 use crate::resource::{Columns, Resource, Scale};
+use crate::rules::Rules;
 use crate::schema::{NodeId, Schemas};
 
 /// One resource per served version, the most stable first; `identity` is that of the export that the kind comes from, mostly empty.
@@ -104,6 +105,10 @@ fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Reso
                 .unwrap_or_default(),
         ),
         custom: true,
+        rules: version
+            .pointer("/schema/openAPIV3Schema")
+            .map(Rules::read)
+            .unwrap_or_default(),
         written: version
             .pointer("/schema/openAPIV3Schema")
             .cloned()

@@ -44,6 +44,7 @@ pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         "scale" if resource.scale.is_some() && request.window.is_none() => {
             return scale::serve(request, &resource);
         }
+        _ if resource.custom => return Err(ApiError::not_found(resource.subject(), &call.name)),
         _ => return Err(ApiError::no_such_resource()),
     };
     check_visible(request, &resource)?;

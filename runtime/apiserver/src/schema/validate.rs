@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Kind, ListType, Schema};
+use super::{Kind, ListType, Schema, formats};
 use crate::status::FieldError;
 
 /// Fields that a built-in kind requires and the object lacks.
@@ -76,7 +76,16 @@ fn check(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldEr
             type_of(value)
         );
         errors.push(FieldError::wrong_type(path, type_of(value), &detail));
+        if schema.kind() == Kind::Integer && value.is_number() {
+            errors.push(unwhole(schema, path));
+        }
         return;
+    }
+    let small = value
+        .as_i64()
+        .is_none_or(|number| i32::try_from(number).is_ok());
+    if schema.kind() == Kind::Integer && schema.format() == Some("int32") && !small {
+        errors.push(unwhole(schema, path));
     }
     check_format(value, schema, path, errors);
     match value {
@@ -102,6 +111,16 @@ fn check(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldEr
     if let Some(rules) = schema.rules() {
         check_rules(value, rules, path, errors);
     }
+}
+
+/// A second check of numbers reports without a field.
+fn unwhole(schema: Schema<'_>, path: &str) -> FieldError {
+    let form = match schema.format() {
+        Some(format @ ("int32" | "int64")) => format!("with format {format}"),
+        _ => "(default format)".to_owned(),
+    };
+    let detail = format!("Checked value must be of type integer {form} in {path}");
+    FieldError::invalid("<nil>", &Value::from(""), &detail)
 }
 
 fn check_list(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldError>) {
@@ -301,15 +320,7 @@ fn check_format(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<
     let (Some(format), Some(text)) = (schema.format(), value.as_str()) else {
         return;
     };
-    let fits = match format {
-        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.parse::<jiff::civil::Date>().is_ok(),
-        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        "byte" => crate::base64::check(text).is_ok(),
-        "uuid" => uuid::Uuid::parse_str(text).is_ok(),
-        _ => true,
-    };
+    let fits = formats::fits(format, text);
     if !fits {
         let detail = format!("{path} in body must be of type {format}: {text:?}");
         errors.push(FieldError::wrong_type(path, text, &detail));
@@ -325,7 +336,9 @@ fn has_type(value: &Value, kind: Kind) -> bool {
         Kind::Integer => {
             value.as_i64().is_some()
                 || value.as_u64().is_some()
-                || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+                || value
+                    .as_f64()
+                    .is_some_and(|number| number.fract() == 0.0 && number.abs() < 9.2e18)
         }
         Kind::Number => value.is_number(),
         Kind::Boolean => value.is_boolean(),
@@ -345,7 +358,8 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn type_text(kind: Kind) -> &'static str {
+/// The type as a schema names it.
+pub(crate) fn type_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Any => "any",
         Kind::Object => "object",
