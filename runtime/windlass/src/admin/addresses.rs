@@ -111,7 +111,7 @@ pub(crate) fn bind(wanted: Addresses, free_port: bool) -> Result<Sockets> {
 
 /// Listens at an address. `[::]` is every address of IPv6 and IPv4, or of IPv4 alone where the machine has no IPv6.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = on_any_family(address, |address| StdListener::bind(address))?;
+    let listener = on_any_family(address, StdListener::bind)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }

@@ -1,4 +1,4 @@
-//! Records Events about refused changes and their end, and about namespaces that several Tenants claim. Entry point: [`Notices::update`].
+//! Records Events about refused documents and changes and their end, and about namespaces that several Tenants claim. Entry point: [`Notices::update`].
 //!
 //! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
 //! refuses.
@@ -29,6 +29,8 @@ pub(super) struct Notices {
     recorded: Refused,
     /// Documents that cannot be read, with an earlier version in effect.
     kept: BTreeMap<Identity, Problem>,
+    /// New objects of the local cluster that are refused, and why.
+    refused_objects: BTreeMap<Identity, String>,
     /// The claims of Tenants on namespaces that another Tenant has or claims, and those that were recorded.
     claims: BTreeSet<Claim>,
     recorded_claims: BTreeSet<Claim>,
@@ -50,6 +52,11 @@ impl Notices {
     /// Sets the documents that cannot be read, with an earlier version in effect.
     pub(super) fn set_kept(&mut self, kept: BTreeMap<Identity, Problem>) {
         self.kept = kept;
+    }
+
+    /// Sets the objects of the local cluster that are refused. Those with an earlier version in effect are set above.
+    pub(super) fn set_refused_objects(&mut self, refused: BTreeMap<Identity, String>) {
+        self.refused_objects = refused;
     }
 
     /// Sets what the claims of Tenants come to.

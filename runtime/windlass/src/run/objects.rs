@@ -148,6 +148,16 @@ impl Feed {
         merged
     }
 
+    /// The objects that are refused, and why, without those that only time may settle.
+    pub(super) fn refused(&self) -> BTreeMap<Identity, String> {
+        let verdicts = self.outcomes.verdicts.lock().clone();
+        let refused = verdicts.iter().filter_map(|verdict| {
+            let refused = verdict.refused.as_ref().filter(|one| !one.is_unknown)?;
+            Some((verdict.object.identity(), refused.message.clone()))
+        });
+        refused.collect()
+    }
+
     /// The namespaces that Tenants have and claim, by Tenant.
     pub(super) fn holdings(&self) -> &BTreeMap<String, Holding> {
         self.accepted.holdings()

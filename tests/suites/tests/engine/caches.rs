@@ -194,7 +194,7 @@ async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> 
 async fn a_cached_read_of_a_kind_that_is_not_served_says_so() -> Result<()> {
     let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let cluster = fleet.engage("alpha").await?;
-    let kind = windlass_fleet::GroupVersionKind::new("example.com", "v1", "Widget");
+    let kind = GroupVersionKind::new("example.com", "v1", "Widget");
     let error = client(&cluster)
         .list(&kind, &ListOptions::default())
         .await
@@ -213,10 +213,10 @@ async fn two_controllers_of_one_kind_share_one_watch() -> Result<()> {
     let log = Arc::new(Log::default());
     let second = {
         let log = log.clone();
-        let reconcile = move |context: windlass_fleet::Context| {
+        let reconcile = move |context: Context| {
             log.enter(&context.request);
             log.leave(&context.request);
-            async { Ok(windlass_fleet::Action::Done) }
+            async { Ok(Action::Done) }
         };
         windlass_fleet::Controller::builder(windlass_fleet::ControllerName::new("second")?)
             .for_kind(config_map())

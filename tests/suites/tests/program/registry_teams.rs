@@ -121,11 +121,9 @@ async fn stop(program: Program) -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_start_without_the_registry_waits_for_what_served_and_not_for_what_is_refused()
 -> Result<()> {
-    if !testenv::enabled("a start without the registry") {
-        return Ok(());
-    }
     let hosted = Hosted::start().await?;
     let hub = Hub::start(&["alpha"], &["team-a", "team-b"]).await?;
     hub.install().await?;

@@ -84,6 +84,9 @@ pub(crate) struct LastFailure {
 pub(crate) struct TenantStatus {
     /// The generation that the status is about.
     pub(crate) observed_generation: i64,
+    /// When the process that leads was here last: a few minutes ago, or none runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_heartbeat_time: String,
     /// Accepted: its document is valid and in effect. Ready: the same, and it has each namespace that it claims.
     pub(crate) conditions: Vec<Condition>,
     /// The namespaces that it has and that exist.
