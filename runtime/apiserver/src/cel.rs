@@ -1,11 +1,13 @@
 //! Rules in the Common Expression Language, as far as CRDs use it: [`Program`], parsed once and run over values with their schemas.
 //!
 //! A tree walk with a budget: each step, each item of a list and each ten letters of a text cost one unit, and a program that has none
-//! left ends with [`Failure::Cost`]. Types are looked at when the program runs; a real server checks them when a CRD is created.
+//! left ends with [`Failure::Cost`]. Types are looked at when the program runs; a real server checks them when a CRD is created, of
+//! which [`Program::check`] does the names.
 //! Functions that are not in [`call::FUNCTIONS`] are named by [`Program::lacks`], so that a rule that needs them is not run.
 
 mod call;
 mod eval;
+mod fields;
 mod lexer;
 mod list;
 mod net;
@@ -17,7 +19,9 @@ mod value;
 
 use std::collections::BTreeSet;
 
+use crate::schema::Schema;
 use eval::Run;
+use fields::Scope;
 use syntax::Expr;
 pub(crate) use value::Val;
 
@@ -63,6 +67,18 @@ impl Program {
             .filter(|name| !call::FUNCTIONS.contains(&name.as_str()))
             .collect();
         Ok(Self { root, names, lacks })
+    }
+
+    /// Looks for variables and fields that are not there; a variable without a schema may have any.
+    ///
+    /// # Errors
+    /// The first name that is not there.
+    pub(crate) fn check(&self, variables: &[(&str, Option<Schema<'_>>)]) -> Result<(), String> {
+        let known = variables
+            .iter()
+            .map(|(name, schema)| ((*name).to_owned(), *schema));
+        let mut scope: Scope<'_> = known.collect();
+        fields::check(&self.root, &mut scope).map(drop)
     }
 
     /// Whether a variable is mentioned.

@@ -158,7 +158,8 @@ pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
         } else {
             format!("spec.versions[{at}].schema.openAPIV3Schema")
         };
-        rules::validate(&version["schema"]["openAPIV3Schema"], &path, errors);
+        let (schemas, root) = served::schemas(version, spec["preserveUnknownFields"] == true);
+        rules::validate(schemas.at(root), &path, errors);
         if version.pointer("/schema/openAPIV3Schema").is_none() {
             errors.push(FieldError::required(
                 format!("spec.versions[{at}].schema.openAPIV3Schema"),
@@ -247,7 +248,7 @@ pub(crate) fn is_news(line: &str) -> bool {
     const MOST: usize = 1000;
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut said = SAID.lock();
-    said.len() < MOST && said.insert(line.to_owned())
+    said.len() >= MOST || said.insert(line.to_owned())
 }
 
 /// Whether other versions are served once a CRD is.

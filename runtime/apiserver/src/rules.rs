@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cel::{BUDGET, Failure, Program, Val};
 use crate::schema::validate::type_text;
-use crate::schema::{ListType, Schema};
+use crate::schema::{Kind, ListType, Schema};
 use crate::status::FieldError;
 
 /// All expressions of a schema, by their text.
@@ -18,38 +18,39 @@ pub(crate) struct Rules {
     programs: BTreeMap<String, Program>,
 }
 
-/// A node of a schema as it is written, its place, and what it says under a key.
-type See<'a> = dyn FnMut(&str, &Value) + 'a;
-
-/// Shows each list of rules, with its place in the words of a CRD's own validation.
-fn walk(schema: &Value, path: &str, see: &mut See<'_>) {
-    if let Some(rules) = schema.get("x-kubernetes-validations") {
-        see(path, rules);
+/// Shows each node with rules, with its place in the words of a CRD's own validation.
+fn walk<'a>(schema: Schema<'a>, path: &str, see: &mut dyn FnMut(&str, Schema<'a>, &'a Value)) {
+    if let Some(rules) = schema.validations() {
+        see(path, schema, rules);
     }
-    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+    for (name, child) in schema.properties() {
         walk(child, &format!("{path}.properties[{name}]"), see);
     }
-    for field in ["items", "additionalProperties"] {
-        if let Some(child) = schema.get(field) {
-            walk(child, &format!("{path}.{field}"), see);
-        }
+    if let Some(values) = schema.values() {
+        walk(values, &format!("{path}.additionalProperties"), see);
+    }
+    if schema.kind() == Kind::Array {
+        walk(schema.items(), &format!("{path}.items"), see);
     }
 }
 
-fn expressions(rules: &Value) -> impl Iterator<Item = (usize, &'static str, &str)> {
+fn expressions(rules: &Value) -> impl Iterator<Item = (usize, &Value, &'static str, &str)> {
     let rules = rules.as_array().into_iter().flatten().enumerate();
     rules.flat_map(|(at, rule)| {
         ["rule", "messageExpression"]
             .into_iter()
-            .filter_map(move |field| Some((at, field, rule[field].as_str()?)))
+            .filter_map(move |field| Some((at, rule, field, rule[field].as_str()?)))
     })
 }
 
-/// Errors about expressions of a schema that are none.
-pub(crate) fn validate(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    walk(schema, path, &mut |path, rules| {
-        for (at, field, text) in expressions(rules) {
-            if let Err(error) = Program::parse(text) {
+/// Errors about expressions of a schema that are none, or name what is not there.
+pub(crate) fn validate(schema: Schema<'_>, path: &str, errors: &mut Vec<FieldError>) {
+    walk(schema, path, &mut |path, schema, rules| {
+        for (at, rule, field, text) in expressions(rules) {
+            let before = Some(schema).filter(|_| rule["optionalOldSelf"] != true);
+            let variables = [("self", Some(schema)), ("oldSelf", before)];
+            let checked = Program::parse(text).and_then(|program| program.check(&variables));
+            if let Err(error) = checked {
                 let path = format!("{path}.x-kubernetes-validations[{at}].{field}");
                 let detail = format!("compilation failed: ERROR: {error}");
                 errors.push(FieldError::invalid(path, &text.into(), &detail));
@@ -59,11 +60,11 @@ pub(crate) fn validate(schema: &Value, path: &str, errors: &mut Vec<FieldError>)
 }
 
 impl Rules {
-    /// Parses the rules of a schema as it is written; what is no expression was refused before.
-    pub(crate) fn read(schema: &Value) -> Self {
+    /// Parses the rules of a schema; what is no expression was refused before.
+    pub(crate) fn read(schema: Schema<'_>) -> Self {
         let mut programs = BTreeMap::new();
-        walk(schema, "", &mut |_, rules| {
-            for (_, _, text) in expressions(rules) {
+        walk(schema, "", &mut |_, _, rules| {
+            for (_, _, _, text) in expressions(rules) {
                 if let Ok(program) = Program::parse(text) {
                     programs.insert(text.to_owned(), program);
                 }
@@ -281,7 +282,7 @@ mod tests {
         let mut all = Schemas::default();
         let id = all.add(schema);
         let mut errors = Vec::new();
-        Rules::read(schema).check(new, old, all.at(id), &mut errors);
+        Rules::read(all.at(id)).check(new, old, all.at(id), &mut errors);
         errors.iter().map(FieldError::text).collect()
     }
 
@@ -313,8 +314,45 @@ mod tests {
     #[test]
     fn a_rule_with_an_unknown_function_is_counted_and_not_run() {
         let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "rotate(self)"}, {"rule": "false"}]});
-        let rules = Rules::read(&schema);
+        let mut all = Schemas::default();
+        let id = all.add(&schema);
+        let rules = Rules::read(all.at(id));
         assert_eq!(rules.unchecked(), Some((1, BTreeSet::from(["rotate"]))));
         assert_eq!(findings(&schema, &json!({}), None).len(), 1);
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_found_in_a_definition() {
+        let mut all = Schemas::default();
+        let mut wrong = |rule: &str| {
+            let rules = json!([{"rule": rule}]);
+            let id = all.add(&json!({"type": "object", "x-kubernetes-validations": rules, "properties": {
+                "a-b": {"type": "string"}, "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "l": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+                "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"v": {"type": "integer"}}}},
+                "e": {"type": "object", "x-kubernetes-embedded-resource": true}}}));
+            let mut errors = Vec::new();
+            validate(all.at(id), "schema", &mut errors);
+            !errors.is_empty()
+        };
+        for rule in [
+            "self.a__dash__b == '' && self.free.any.thing == 1 && self == oldSelf && self.e.metadata.name == ''",
+            "self.l.all(x, x.n > 0) && self.l[0].n == 1 && self.l.filter(x, x.n > 1).exists(y, y.n == 2) && self.?l[0].?n.orValue(1) == 1",
+            "self.m.all(k, self.m[k].v == 1 && k == '') && self.m.all(k, w, w.v == 1) && self.m.key.v == 1 && type(self) == map",
+        ] {
+            assert!(!wrong(rule), "{rule}");
+        }
+        for rule in [
+            "sefl.l.size() > 0",
+            "has(self.nothing)",
+            "self.l.all(x, x.o > 0)",
+            "self.l[0].o == 1",
+            "self.m.all(k, self.m[k].w == 1)",
+            "self.l.filter(x, true).all(y, y.o == 1)",
+            "[1].all(x, y == 1)",
+            "!has(self.e.other)",
+        ] {
+            assert!(wrong(rule), "{rule}");
+        }
     }
 }

@@ -353,6 +353,11 @@ impl<'a> Schema<'a> {
         self.shape().additional.is_some()
     }
 
+    /// The schema of the values of a map.
+    pub(crate) fn values(self) -> Option<Schema<'a>> {
+        self.shape().additional.map(|id| self.to(id))
+    }
+
     pub(crate) fn items(self) -> Schema<'a> {
         self.to(self.shape().items.unwrap_or(ANY))
     }

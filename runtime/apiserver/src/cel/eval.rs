@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::call;
+use super::fields::TYPES;
 use super::syntax::{Expr, Loop, Operator};
 use super::value::Val;
 
@@ -122,18 +123,6 @@ impl<'a, 'b> Run<'a, 'b> {
         if let Some((_, value)) = self.variables.iter().rev().find(|(known, _)| known == name) {
             return Ok(value.clone());
         }
-        const TYPES: [&str; 10] = [
-            "bool",
-            "int",
-            "uint",
-            "double",
-            "string",
-            "bytes",
-            "list",
-            "map",
-            "null_type",
-            "type",
-        ];
         TYPES
             .iter()
             .find(|known| **known == name)

@@ -305,7 +305,7 @@ impl<'a> Val<'a> {
 }
 
 /// `__dash__` and the like, and names that the language has for itself.
-fn unescaped(name: &str) -> String {
+pub(super) fn unescaped(name: &str) -> String {
     const ESCAPES: [(&str, &str); 5] = [
         ("__underscores__", "__"),
         ("__dot__", "."),

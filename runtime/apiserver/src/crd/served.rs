@@ -105,10 +105,7 @@ fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Reso
                 .unwrap_or_default(),
         ),
         custom: true,
-        rules: version
-            .pointer("/schema/openAPIV3Schema")
-            .map(Rules::read)
-            .unwrap_or_default(),
+        rules: Rules::read(schemas.at(root)),
         written: version
             .pointer("/schema/openAPIV3Schema")
             .cloned()
@@ -122,7 +119,8 @@ fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Reso
     }
 }
 
-fn schemas(version: &Value, preserve: bool) -> (Schemas, NodeId) {
+/// The schema of a version, with the metadata that every object has.
+pub(super) fn schemas(version: &Value, preserve: bool) -> (Schemas, NodeId) {
     let mut schemas = Schemas::default();
     let definitions = &builtin().definitions;
     let meta: serde_json::Map<String, Value> = definitions

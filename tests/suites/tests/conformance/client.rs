@@ -32,6 +32,7 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
+    pub(crate) media_type: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) body: String,
 }
@@ -107,10 +108,12 @@ impl Target {
             .map(text)
             .collect();
         warnings.sort();
+        let media_type = response.headers().get("content-type").map(text);
         let code = response.status().as_u16();
         let body = response.into_body().collect().await?.to_bytes();
         Ok(Answer {
             code,
+            media_type: media_type.unwrap_or_default(),
             warnings,
             body: String::from_utf8_lossy(&body).into_owned(),
         })

@@ -49,10 +49,11 @@ pub(crate) async fn play(target: &Target, case: &Case) -> Result<Vec<String>> {
             Step::Ask { request, compared } => {
                 let answer = target.ask(&filled(request, &variables)).await?;
                 lines.push(format!(
-                    "{} {} -> {} {}",
+                    "{} {} -> {} {} {}",
                     request.method,
                     request.path,
                     answer.code,
+                    answer.media_type,
                     normal.text(&answer.warnings.join("; "))
                 ));
                 if *compared != Compared::Code {
