@@ -3,8 +3,10 @@
 //! A request names a `MongoDBCommunity` of a workspace. The local cluster is the compute cluster: there the same object, its copy, is what
 //! an operator acts on. Spec and passwords go down; status and connection strings come up.
 //!
-//! `kinds` has the objects, `place` says where a copy is, `down` and `up` move things, `condition` is what a consumer reads.
+//! `kinds` has the objects, `place` says where a copy is, `down` and `up` move things, `account` makes what the operator's pods run as,
+//! `condition` is what a consumer reads.
 
+mod account;
 mod condition;
 mod down;
 mod kinds;
@@ -97,6 +99,7 @@ fn provide(workspace: &Cluster, place: &Place, database: &Database) -> Result<Pr
     let passwords = down::passwords(workspace, database)?;
     let compute = fleet::local().map_err(Trouble::compute)?;
     let copy = down::copy(workspace, &compute, place, &wanted, &passwords)?;
+    account::keep(&compute, place, &copy)?;
     let missing = up::connections(workspace, &compute, place, database)?;
     down::sweep_passwords(workspace, &compute, place)?;
     Ok(Progress { copy, missing })

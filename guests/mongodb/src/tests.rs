@@ -1,6 +1,7 @@
 //! Tests of the guest, in clusters in memory.
 
 use super::*;
+use crate::account::{Role, RoleBinding, ServiceAccount};
 use crate::kinds::Namespace;
 use crate::place::{NAMESPACE, WORKSPACE};
 use serde_json::{Value, json};
@@ -114,6 +115,14 @@ fn what_is_asked_for_goes_down_and_what_came_of_it_comes_back() {
     let password: Secret = stage.compute.object(&copy_of(BLUE).sibling("pw")).unwrap();
     assert_eq!(password.data["password"], "b25l");
     assert_eq!(stage.reason(), "Provisioning");
+    // Its pods run as this account, without which a server refuses them.
+    let account = copy_of(BLUE).sibling("mongodb-database");
+    assert!(stage.compute.object::<ServiceAccount>(&account).is_some());
+    let role: Role = stage.compute.object(&account).unwrap();
+    assert_eq!(role.rules[0]["resources"], json!(["secrets"]));
+    let binding: RoleBinding = stage.compute.object(&account).unwrap();
+    assert_eq!(binding.role_ref["name"], "mongodb-database");
+    assert_eq!(binding.subjects[0]["name"], "mongodb-database");
 
     stage.run();
     stage.reconcile().unwrap();

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
-use kube_client::{Client, Config};
+use kube_client::{Api, Client, Config};
 use parking_lot::Mutex;
+use serde_json::json;
 
 use super::process::Process;
 use super::{ATTEMPTS, Binaries, Folder, port};
@@ -28,7 +31,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// An API server without any controller. The name is also its kubeconfig's context, cluster and user: letters, digits and dashes.
+    /// An API server without any controller, with the admission plugins of a real cluster. Only the namespace `default` has a service account:
+    /// pods elsewhere want one that the test makes. The name is also its kubeconfig's context, cluster and user: letters, digits and dashes.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -125,6 +129,7 @@ impl Server {
             match server.run().await {
                 Ok(ca) => {
                     server.ca = ca;
+                    server.make_account().await?;
                     server.run_controllers()?;
                     return Ok(server);
                 }
@@ -258,6 +263,16 @@ impl Server {
         Ok(ca)
     }
 
+    /// Makes the service account of the namespace `default`, which every cluster has: without it pods are refused there.
+    async fn make_account(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, "default");
+        let account: ServiceAccount =
+            serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
+        let made = accounts.create(&PostParams::default(), &account).await;
+        made.map(drop)
+            .context("make the service account of the namespace default")
+    }
+
     fn run_controllers(&self) -> Result<()> {
         if self.spec.controllers.is_empty() {
             return Ok(());
@@ -298,7 +313,8 @@ impl Server {
                 "--service-account-issuer=https://kubernetes.default.svc",
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--authorization-mode=RBAC",
-                "--disable-admission-plugins=ServiceAccount",
+                // Beside those that are on by default, as kubeadm does.
+                "--enable-admission-plugins=NodeRestriction",
                 "--profiling=false",
             ]
             .map(str::to_owned),
