@@ -55,11 +55,10 @@ async fn one_controller_works_over_secrets_cluster_api_and_profiles_at_once() ->
 }
 
 #[tokio::test]
+#[ignore = "needs real servers"]
 async fn a_server_of_two_contexts_is_worked_on_once_and_by_the_other_when_one_is_gone() -> Result<()>
 {
-    let Some(scene) = Scene::start("same-server").await? else {
-        return Ok(());
-    };
+    let scene = Scene::start("same-server").await?;
     let clusters = Arc::new(Clusters::new("contexts"));
     let put = |name: &str, server: &str| -> Result<()> {
         let kubeconfig = scene.server(server).kubeconfig();
