@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 
 /// How much a served kind must be like another one to be proposed in its place; 1 is the same.
 const LIKE: f64 = 0.85;
@@ -33,6 +33,8 @@ const MAX_RESOURCES: usize = 20_000;
 pub(crate) struct Discovery {
     /// `None` until the first load.
     known: ArcSwap<Option<Known>>,
+    /// Notified of kinds that were not served when everything was loaded before.
+    found: watch::Sender<()>,
     /// The last refresh. The lock is held during a refresh.
     refreshed: Mutex<Option<Refresh>>,
     /// Notified when other group versions fail than before.
@@ -90,10 +92,16 @@ impl Discovery {
     pub(crate) fn new(changed: Arc<Notify>) -> Self {
         Self {
             known: ArcSwap::from_pointee(None),
+            found: watch::Sender::new(()),
             refreshed: Mutex::new(None),
             changed,
             has_failures: Notify::new(),
         }
+    }
+
+    /// Notifies of kinds that are found after the first load.
+    pub(crate) fn found(&self) -> watch::Receiver<()> {
+        self.found.subscribe()
     }
 
     /// The resource of a kind if it is known. No I/O, no waiting.
@@ -291,7 +299,14 @@ impl Discovery {
         let before = self.known.load_full();
         let nothing = Known::default();
         let known = answers::load(connection, before.as_ref().as_ref().unwrap_or(&nothing)).await?;
+        let more = (*before).as_ref().is_some_and(|before| {
+            let mut kinds = known.by_kind.keys();
+            kinds.any(|kind| !before.by_kind.contains_key(kind))
+        });
         self.publish(known);
+        if more {
+            self.found.send_replace(());
+        }
         Ok(())
     }
 }

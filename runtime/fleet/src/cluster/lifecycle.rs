@@ -11,6 +11,11 @@
 //!
 //! Not guaranteed: `Ready` is as recent as the watches. A server that has died is noticed when a watch fails or is overdue.
 
+mod now;
+
+pub use now::ClusterState;
+pub(crate) use now::{Now, Reach};
+
 use super::backend::Backend;
 use super::{Cluster, ClusterConfig, StateChanges, Transports};
 use crate::api::{ApiCode, ApiError};
@@ -25,88 +30,6 @@ use tokio::sync::watch;
 
 /// Longest time of one attempt to connect, with discovery.
 const ATTEMPT: Duration = Duration::from_secs(60);
-
-/// The state of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-pub enum ClusterState {
-    /// Not reached yet.
-    Connecting,
-    /// Reached; the first lists are not complete.
-    Syncing,
-    /// Every cache is in step.
-    Ready,
-    /// The server cannot be reached, or lost its history: keys wait, except one that probes the server. Or the server refuses a watch or
-    /// fails it: only the keys of controllers that use the watch wait. Or another cluster is the same server: all keys wait.
-    Degraded,
-    /// Disengaged.
-    Gone,
-}
-
-impl ClusterState {
-    /// The word in logs, metrics and status.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connecting => "Connecting",
-            Self::Syncing => "Syncing",
-            Self::Ready => "Ready",
-            Self::Degraded => "Degraded",
-            Self::Gone => "Gone",
-        }
-    }
-}
-
-/// A state with its reason and its time.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Now {
-    pub(crate) state: ClusterState,
-    /// Shared by all parts of a server.
-    pub(crate) reason: Arc<str>,
-    pub(crate) since: SystemTime,
-    /// Whether keys may run, as far as their own controller does not wait for something.
-    pub(crate) reach: Reach,
-    /// When the next attempt to connect begins; `None` outside of waits.
-    pub(crate) next_attempt: Option<SystemTime>,
-    /// Whether another server answers under this cluster's address, for good: the manager replaces this cluster.
-    pub(crate) identity_changed: bool,
-    /// Why it is not worked on, whatever its server's state is: another cluster is the same server, and is worked on.
-    duplicate: Option<Arc<str>>,
-}
-
-impl Now {
-    /// Whether the caches were in sync once.
-    pub(super) fn has_served(&self) -> bool {
-        matches!(self.state, ClusterState::Ready | ClusterState::Degraded)
-    }
-
-    pub(super) fn is_usable(&self) -> bool {
-        self.has_served() && self.reach == Reach::Full
-    }
-
-    /// The same to people and to the queue: no key of a duplicate may run.
-    fn shown(self) -> Self {
-        match &self.duplicate {
-            Some(reason) if self.state != ClusterState::Gone => Self {
-                state: ClusterState::Degraded,
-                reach: Reach::None,
-                reason: reason.clone(),
-                ..self
-            },
-            _ => self,
-        }
-    }
-}
-
-/// Whether keys may run on a cluster's server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Not reached yet, or gone.
-    None,
-    /// The server cannot be reached now, or the caches are known to be wrong: one key at a time probes the server.
-    Doubtful,
-    /// The server is reached, as far as the watches show.
-    Full,
-}
 
 pub(super) struct Lifecycle {
     now: Mutex<Now>,
@@ -134,6 +57,7 @@ impl Lifecycle {
             reach: Reach::None,
             next_attempt: None,
             identity_changed: false,
+            repairs: 0,
             duplicate: None,
         };
         Self {
@@ -173,6 +97,7 @@ impl Lifecycle {
         // A failed attempt to connect too: another cluster may wait for it, which may be the same server.
         let of_keys = |of: &Now| (of.reach, of.identity_changed, of.next_attempt.is_some());
         let concerns_keys = of_keys(&now) != of_keys(&before);
+        let is_repaired = now.repairs != before.repairs;
         if moved {
             now.since = SystemTime::now();
         }
@@ -182,8 +107,8 @@ impl Lifecycle {
         if let Some(changed) = self.changed.get().filter(|_| is_change) {
             changed.send_replace(());
         }
-        if concerns_keys {
-            self.changes.note(&self.name);
+        if concerns_keys || is_repaired {
+            self.changes.note(&self.name, is_repaired);
         }
         moved
     }
@@ -191,6 +116,10 @@ impl Lifecycle {
     /// Moves to a state, and returns whether it is another one.
     fn set(&self, state: ClusterState, reach: Reach, reason: &str) -> bool {
         self.update(|now| {
+            let is_ready_again =
+                now.state == ClusterState::Degraded && state == ClusterState::Ready;
+            let is_reached_again = now.reach == Reach::Doubtful && reach == Reach::Full;
+            now.repairs += u64::from(is_ready_again || is_reached_again);
             (now.state, now.reach) = (state, reach);
             if *now.reason != *reason {
                 now.reason = reason.into();
@@ -208,6 +137,7 @@ impl Lifecycle {
             let is_reached = whole.state != ClusterState::Connecting;
             now.identity_changed |= whole.identity_changed;
             (now.reach, now.next_attempt) = (whole.reach, whole.next_attempt);
+            now.repairs = whole.repairs;
             if is_reached && pending > 0 && !now.has_served() {
                 now.state = ClusterState::Syncing;
                 now.reason = "its caches are not filled yet".into();
@@ -215,6 +145,11 @@ impl Lifecycle {
                 (now.state, now.reason) = (whole.state, whole.reason);
             }
         })
+    }
+
+    /// Notes that something is repaired that may have made keys fail.
+    fn repaired(&self) {
+        self.update(|now| now.repairs += 1);
     }
 
     fn set_next_attempt(&self, at: Option<SystemTime>) {
@@ -304,6 +239,7 @@ impl Cluster {
             transports.exchange(&backend.connection, &config);
         }
         self.reconfigured.notify_one();
+        self.lifecycle.repaired();
         tracing::info!(cluster = %self.name, "credentials exchanged");
     }
 
@@ -376,6 +312,7 @@ impl Cluster {
     async fn follow(&self, backend: &Arc<Backend>) {
         let mut was_ready = false;
         let mut changes = backend.continuity.changes();
+        let mut kinds = backend.discovery.found();
         loop {
             if changes.borrow_and_update().identity_changed {
                 tracing::warn!(cluster = %self.name, "another server answers under this cluster's address: it is engaged anew");
@@ -394,6 +331,8 @@ impl Cluster {
             tokio::select! {
                 () = self.changed.notified() => {}
                 _ = changes.changed() => {}
+                // The sender lives as long as the backend, which is held here.
+                _ = kinds.changed() => self.lifecycle.repaired(),
             }
         }
     }

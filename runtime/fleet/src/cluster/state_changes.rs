@@ -4,24 +4,33 @@
 
 use crate::name::ClusterName;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use tokio::sync::Notify;
 
 /// Names of clusters that changed since they were asked for last. At most one per cluster.
 #[derive(Default)]
 pub(crate) struct StateChanges {
-    changed: Mutex<BTreeSet<ClusterName>>,
+    changed: Mutex<BTreeMap<ClusterName, StateChange>>,
     noted: Notify,
 }
 
+/// How a cluster changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StateChange {
+    /// What made keys of it fail may be repaired.
+    pub(crate) is_repaired: bool,
+}
+
 impl StateChanges {
-    pub(crate) fn note(&self, cluster: &ClusterName) {
-        self.changed.lock().insert(cluster.clone());
+    pub(crate) fn note(&self, cluster: &ClusterName, is_repaired: bool) {
+        let mut changed = self.changed.lock();
+        changed.entry(cluster.clone()).or_default().is_repaired |= is_repaired;
+        drop(changed);
         self.noted.notify_one();
     }
 
     /// Waits for changes, and takes them. Dropping the future loses none.
-    pub(crate) async fn next(&self) -> BTreeSet<ClusterName> {
+    pub(crate) async fn next(&self) -> BTreeMap<ClusterName, StateChange> {
         loop {
             let changed = std::mem::take(&mut *self.changed.lock());
             if !changed.is_empty() {

@@ -3,14 +3,15 @@
 //! It owns the table of engaged clusters. Everything that starts or ends watches happens under its lock, which others get as
 //! [`Engagements::freeze`]: so no watch runs in a cluster that has left, and no controller misses a cluster that comes.
 
+mod replacement;
+
 use super::carriers::Carriers;
 use super::recent::RecentRuns;
 use super::same_server::{Place, SameServer, Sight};
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{
-    Cluster, ClusterConfig, ClusterState, Fleet, Parts, Reach, SharedOptions, StateChanges,
-    Transports,
+    Cluster, ClusterConfig, Fleet, Parts, Reach, SharedOptions, StateChanges, Transports,
 };
 use crate::engage::{ClusterSpec, EngageError};
 use crate::hub::{Hub, HubError};
@@ -21,14 +22,10 @@ use crate::queue;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// How long a replacement may take, once it serves, until its watches hold its caches themselves.
-const CACHES_HELD: Duration = Duration::from_secs(60);
 
 /// An engaged cluster.
 struct Engaged {
@@ -271,7 +268,7 @@ impl Engagements {
         self.drop_replacement(&mut engaged);
         self.leave(engaged.cluster);
         // Another cluster may be the same server, and takes over.
-        self.changes.note(name);
+        self.changes.note(name, false);
         if engaged.contested {
             // The table's lock is held, so a provider that waits for the name finds it free.
             self.freed.send_replace(());
@@ -334,103 +331,12 @@ impl Engagements {
         }
     }
 
-    /// Starts a cluster that replaces another one once its caches are filled.
-    fn prepare_replacement(self: &Arc<Self>, engaged: &mut Engaged, spec: ClusterSpec) {
-        tracing::info!(
-            cluster = %spec.name,
-            server = spec.config.server(),
-            before = engaged.spec.config.server(),
-            "the cluster is replaced once the caches of the new one are filled; work on the one before goes on"
-        );
-        let cluster = self.start(&engaged.provider, &spec);
-        engaged.cluster.set_replacement(Some(cluster.clone()));
-        let fill = self
-            .clone()
-            .fill_replacement(engaged.cluster.clone(), cluster.clone());
-        self.spawn(&cluster, fill);
-        engaged.replacement = Some(Box::new(Replacement { spec, cluster }));
-    }
-
-    /// Fills a replacement's caches, then replaces the old cluster. Until then, however long that takes, the old cluster serves. A
-    /// replacement that has reached the same server only gives its credentials to the old cluster.
-    async fn fill_replacement(self: Arc<Self>, old: Arc<Cluster>, new: Arc<Cluster>) {
-        if new.connected().await.is_ok() && self.exchange_if_same(&old, &new) {
-            return;
-        }
-        let filled = new.fill_like(&old).await;
-        drop(old);
-        if !self.replace_by(&new) {
-            return;
-        }
-        // The caches are held here until the new cluster's watches hold them.
-        let mut changes = new.changes();
-        let ready = async {
-            while new.now().state != ClusterState::Ready && changes.changed().await.is_ok() {}
-        };
-        let _ = tokio::time::timeout(CACHES_HELD, ready).await;
-        drop(filled);
-    }
-
-    /// Exchanges a cluster's credentials for those with which its replacement has reached the same server. `false`: it has reached another
-    /// server, or another address.
-    fn exchange_if_same(&self, old: &Arc<Cluster>, new: &Arc<Cluster>) -> bool {
-        let mut table = self.engaged.lock();
-        let Some(engaged) = table.get_mut(old.name()) else {
-            return false;
-        };
-        let is_new = |replacement: &&Replacement| Arc::ptr_eq(&replacement.cluster, new);
-        let Some(replacement) = engaged.replacement.as_deref().filter(is_new) else {
-            return false;
-        };
-        // Parts of a server move to the carrier of their new credentials, one after the other.
-        let may_stay =
-            old.scope().is_whole() && replacement.spec.same_but_credentials(&engaged.spec);
-        if !may_stay || !new.is_server_of(old) {
-            return false;
-        }
-        engaged.spec = replacement.spec.clone();
-        let config = engaged.spec.config.clone();
-        old.exchange(config, &self.environment.transports);
-        self.drop_replacement(engaged);
-        true
-    }
-
-    /// Replaces a cluster by the one that was prepared. `false`: that is not its replacement any more.
-    fn replace_by(self: &Arc<Self>, new: &Arc<Cluster>) -> bool {
-        let mut table = self.engaged.lock();
-        let Some(engaged) = table.get_mut(new.name()) else {
-            return false;
-        };
-        let is_new = |replacement: &mut Box<Replacement>| Arc::ptr_eq(&replacement.cluster, new);
-        if self.environment.draining.is_cancelled() {
-            return false;
-        }
-        let Some(replacement) = engaged.replacement.take_if(is_new) else {
-            return false;
-        };
-        engaged.spec = replacement.spec;
-        self.replace(engaged, replacement.cluster);
-        true
-    }
-
     /// Ends an engaged cluster and goes on with another.
     fn replace(self: &Arc<Self>, engaged: &mut Engaged, cluster: Arc<Cluster>) {
         let old = std::mem::replace(&mut engaged.cluster, cluster.clone());
         old.set_replacement(None);
         self.leave(old);
         self.serve(&cluster);
-    }
-
-    fn drop_replacement(&self, engaged: &mut Engaged) {
-        if let Some(replacement) = engaged.replacement.take() {
-            engaged.cluster.set_replacement(None);
-            let cluster = replacement.cluster;
-            cluster.token().cancel();
-            self.environment
-                .metrics
-                .forget_cluster(cluster.name(), cluster.metrics());
-            self.end(cluster);
-        }
     }
 
     /// Replaces a cluster by an empty one, as another server answers under its address.
@@ -487,7 +393,7 @@ impl Engagements {
         cluster.metrics().served_by(&cluster.config().host());
         fleet.insert(cluster.clone());
         // What it noted before may have been about the one that had its name.
-        self.changes.note(cluster.name());
+        self.changes.note(cluster.name(), false);
         watches.attach_all(cluster);
         cluster.attached();
     }
@@ -496,8 +402,11 @@ impl Engagements {
     pub(super) async fn follow_states(self: Arc<Self>) {
         let follow = async {
             loop {
-                for name in self.changes.next().await {
+                for (name, change) in self.changes.next().await {
                     self.follow_state(&name);
+                    if change.is_repaired {
+                        self.environment.queue.wake(&name);
+                    }
                 }
             }
         };
@@ -543,7 +452,9 @@ impl Engagements {
         }
         let mut same_server = self.same_server.lock();
         let affected = same_server.note(name, cluster.map(|cluster| Sight::of(cluster)));
-        affected.iter().for_each(|other| self.changes.note(other));
+        affected
+            .iter()
+            .for_each(|other| self.changes.note(other, false));
         same_server.place(name)
     }
 

@@ -195,6 +195,13 @@ impl SharedQueue {
         });
     }
 
+    /// Has keys run soon that failed through no fault of their reconcilers: what made them fail in a cluster may be repaired. Reconcilers
+    /// reach the local cluster from the keys of all clusters.
+    pub(super) fn wake(&self, cluster: &ClusterName) {
+        let one = (!cluster.is_local()).then_some(cluster);
+        self.change(|queue| queue.wake(Instant::now(), one));
+    }
+
     /// Removes the keys of a controller in one cluster.
     pub(super) fn remove_in_cluster(&self, controller: ControllerId, cluster: &ClusterName) {
         self.change(|queue| queue.remove_in_cluster(Instant::now(), controller, cluster));

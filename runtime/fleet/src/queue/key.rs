@@ -232,6 +232,12 @@ impl Keys {
         }
     }
 
+    /// The keys of a flow that wait for a time.
+    pub(super) fn alarmed(&self, lists: &Lists) -> impl Iterator<Item = KeyId> {
+        let next = |key: &KeyId| self.entry(*key).next;
+        std::iter::successors(lists.alarmed.head, next)
+    }
+
     /// The ready key of a flow that runs next. It counts as run: the caller takes it out of its list.
     ///
     /// It is the first of the highest priority, unless others that have been ready for longer have been passed over too often. Linear

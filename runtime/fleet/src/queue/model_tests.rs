@@ -3,10 +3,11 @@
 
 mod compare;
 mod limits;
+mod waking;
 
 use super::*;
 use crate::backoff::Backoff;
-use crate::outcome::Failure;
+use crate::outcome::{Blame, Failure};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -47,6 +48,8 @@ struct Key {
     doing: Doing,
     priority: i32,
     attempts: u32,
+    /// Whether its last failure was the reconciler's.
+    guests_fault: bool,
 }
 
 /// A key's controller, by its number in the model, and its request.
@@ -83,6 +86,8 @@ struct Model {
     in_order: BTreeMap<(usize, Option<ClusterName>), u8>,
     /// How many runs of flows went to a lower priority than was ready.
     out_of_order: usize,
+    /// How many keys in backoff were brought forward.
+    woken: usize,
     keys: BTreeMap<Id, Key>,
     /// When what was counted of a key's runs will have faded.
     faded: BTreeMap<Id, Instant>,
@@ -127,6 +132,7 @@ impl Model {
             parked: false,
             in_order: BTreeMap::new(),
             out_of_order: 0,
+            woken: 0,
             keys: BTreeMap::new(),
             faded: BTreeMap::new(),
             gated,
@@ -266,6 +272,7 @@ impl Model {
                     doing,
                     priority,
                     attempts: 0,
+                    guests_fault: false,
                 },
             );
             return Added::New;
@@ -402,7 +409,8 @@ impl Model {
             0 | 1 => Outcome::Done,
             2 => Outcome::RequeueAfter(self.rng.u32(0..3) * 70 * MILLI),
             3 | 4 => Outcome::Failed {
-                failure: Failure::retry("r"),
+                failure: Failure::retry("r")
+                    .blame(*self.rng.choice(&[Blame::Guest, Blame::Api]).unwrap()),
                 not_before: self.rng.bool().then_some(40 * MILLI),
             },
             5 => Failure::terminal("t").into(),
@@ -438,7 +446,7 @@ impl Model {
         }
         let held = self.held_back(&id).unwrap_or(self.now);
         let again = again.map(|(due, priority)| (due.max(held), priority));
-        let next = match outcome {
+        let next = match outcome.clone() {
             _ if gone => None,
             Outcome::Done | Outcome::Gone => None,
             Outcome::RequeueAfter(after) => Some(Doing::Alarm {
@@ -459,6 +467,9 @@ impl Model {
             }) => key.attempts += 1,
             Some(Doing::Terminal) => {}
             _ => key.attempts = 0,
+        }
+        if let Outcome::Failed { failure, .. } = &outcome {
+            key.guests_fault = failure.blame == Blame::Guest;
         }
         let Some((again, priority)) = again else {
             key.doing = match next {
@@ -609,7 +620,8 @@ impl Model {
     fn step(&mut self) {
         match self.rng.u32(0..1000) {
             0..340 => self.add(),
-            340..350 => self.look_for_room(),
+            340..345 => self.look_for_room(),
+            345..350 => self.wake(),
             350..650 => self.get(),
             650..890 => self.done(),
             890..900 => {
@@ -685,6 +697,7 @@ impl Model {
                             doing: Doing::Ready,
                             priority,
                             attempts: 0,
+                            guests_fault: false,
                         };
                     }
                     _ => drop(self.keys.remove(&id)),
@@ -705,7 +718,7 @@ impl Model {
 
 #[test]
 fn the_queue_does_what_a_naive_one_does() {
-    let (mut throttled, mut denied, mut out_of_order) = (0, [0; 2], 0);
+    let (mut throttled, mut denied, mut out_of_order, mut woken) = (0, [0; 2], 0, 0);
     for seed in 0..25 {
         let result = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
@@ -720,15 +733,16 @@ fn the_queue_does_what_a_naive_one_does() {
             let totals = |controller: &Controller| model.queue.totals(controller.id).throttled;
             let throttled: u64 = model.controllers.iter().map(totals).sum();
             model.drain();
-            (throttled, model.denied, model.out_of_order)
+            (throttled, model.denied, model.out_of_order, model.woken)
         });
-        let (delayed, refused, early) = result.unwrap_or_else(|panic| {
+        let (delayed, refused, early, brought) = result.unwrap_or_else(|panic| {
             eprintln!("the model and the queue differ with seed {seed}");
             std::panic::resume_unwind(panic)
         });
         throttled += delayed;
         denied = [denied[0] + refused[0], denied[1] + refused[1]];
         out_of_order += early;
+        woken += brought;
     }
     assert!(
         denied.iter().all(|keys| *keys > 100),
@@ -738,6 +752,7 @@ fn the_queue_does_what_a_naive_one_does() {
         out_of_order > 100,
         "low priorities hardly ever had their share: {out_of_order}"
     );
+    assert!(woken > 100, "keys were hardly ever woken: {woken}");
     assert!(
         throttled > 100,
         "keys were hardly ever throttled: {throttled}"

@@ -266,6 +266,13 @@ impl Classes {
         self.cluster_ids.get(name).copied()
     }
 
+    /// All clusters that it knows. Sorted: what the queue does must not depend on the order of a hash map.
+    pub(super) fn known_clusters(&self) -> Vec<ClusterId> {
+        let mut clusters: Vec<_> = self.cluster_ids.values().copied().collect();
+        clusters.sort_unstable();
+        clusters
+    }
+
     /// The cluster of a name, made if there is none.
     pub(super) fn cluster(&mut self, name: &ClusterName) -> ClusterId {
         if let Some(&cluster) = self.cluster_ids.get(name) {

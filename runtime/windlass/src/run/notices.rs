@@ -119,7 +119,7 @@ impl Notices {
     }
 }
 
-/// What both Tenants are told of a namespace that both claim.
+/// The Events about a namespace that both Tenants claim.
 fn claims(tenant: &str, holding: &Holding) -> impl Iterator<Item = Claim> {
     let identity = Identity {
         kind: Kind::Tenant,

@@ -1,6 +1,6 @@
 //! Kinds that come, change and go while they are watched: on a simulated cluster and on a real one.
 
-use super::fixture::Log;
+use super::fixture::{Log, backs_off, object, patient};
 use anyhow::Result;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use windlass_fleet::{
     Request,
 };
 use windlass_harness::eventually::{Seen, wait};
-use windlass_harness::fleet::TestFleet;
+use windlass_harness::fleet::{TestFleet, request};
 
 fn widget_kind(version: &str) -> GroupVersionKind {
     GroupVersionKind::new("example.com", version, "Widget")
@@ -163,6 +163,30 @@ async fn a_watch_waits_for_its_kind_starts_restarts_and_stops_with_it() -> Resul
     live_and_die(&cluster, &log).await?;
     // What changes is told: nothing of this waits for the time at which a kind is looked for anyway.
     assert!(began.elapsed() < std::time::Duration::from_secs(25));
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn keys_that_lacked_a_kind_run_when_it_comes() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let widgets = watching_widgets(&Arc::default())?;
+    let needs_widgets = patient(&log, |context: Context| async move {
+        let client = context.client(&Arc::new(Grant::all()));
+        let options = GetOptions::default();
+        client
+            .get(&widget_kind("v1"), &key("first"), &options)
+            .await?;
+        Ok(Action::Done)
+    });
+    let fleet = TestFleet::start(&["alpha"], |b| {
+        b.controller(widgets).controller(needs_widgets)
+    })
+    .await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    backs_off(&fleet).await?;
+    fleet.apply("alpha", definition(&["v1"]))?;
+    log.ran(&request("alpha", "a"), 2).await?;
     fleet.stop().await
 }
 

@@ -1,6 +1,8 @@
 //! Servers that misbehave, and what watches, caches and discovery make of it.
 
-use super::fixture::{Log, caches, client, config_map, get, key, object, recording};
+use super::fixture::{
+    Log, backs_off, caches, client, config_map, get, key, object, patient, recording,
+};
 use super::keys::wait_idle;
 use anyhow::Result;
 use bytes::Bytes;
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
-use windlass_fleet::cluster::CacheOptions;
-use windlass_fleet::{ClusterName, GroupVersionKind};
+use windlass_fleet::cluster::{CacheOptions, ClusterState};
+use windlass_fleet::{Action, ClusterName, Context, Grant, GroupVersionKind};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
 
@@ -243,6 +245,56 @@ async fn another_server_with_a_shorter_past_under_the_same_address_is_a_new_clus
     let client = client(&cluster);
     assert_eq!(get(&client, "before", ReadMode::Cached).await?, None);
     assert!(get(&client, "new", ReadMode::Cached).await?.is_some());
+    fleet.stop().await
+}
+
+/// A cluster with one object, and a controller that reads the object from the server and tries again after many minutes.
+async fn reading(log: &Arc<Log>) -> Result<TestFleet> {
+    let read = patient(log, |context: Context| async move {
+        let client = context.client(&Arc::new(Grant::all()));
+        let live = GetOptions {
+            mode: ReadMode::Live,
+            ..GetOptions::default()
+        };
+        client
+            .get(&config_map(), &context.request.key, &live)
+            .await?;
+        Ok(Action::Done)
+    });
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(read)).await?;
+    fleet.engage("alpha").await?;
+    Ok(fleet)
+}
+
+#[tokio::test]
+async fn keys_that_failed_by_credentials_run_when_good_ones_come() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = reading(&log).await?;
+    fleet.server.set_tokens(Some(&["one"]));
+    // The watch goes on: only calls are refused.
+    fleet.apply("alpha", object("a", json!({})))?;
+    backs_off(&fleet).await?;
+    assert_eq!(log.count(&request("alpha", "a")), 1);
+    fleet.add("alpha")?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    wait_idle(&fleet).await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn keys_that_failed_by_their_server_run_when_it_is_back() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = reading(&log).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    wait_idle(&fleet).await?;
+    fleet.simulated("alpha").down(true);
+    assert_eq!(fleet.handle.requeue(&request("alpha", "a"), None), 1);
+    backs_off(&fleet).await?;
+    fleet.reaches("alpha", ClusterState::Degraded).await?;
+    fleet.simulated("alpha").down(false);
+    log.ran(&request("alpha", "a"), 3).await?;
+    wait_idle(&fleet).await?;
     fleet.stop().await
 }
 

@@ -6,7 +6,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_fleet::api::{GetOptions, ReadMode};
+use windlass_fleet::backoff::Backoff;
 use windlass_fleet::cluster::{CacheOptions, Cluster};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::manager::ManagerOptions;
@@ -15,6 +17,7 @@ use windlass_fleet::{
     ObjectKey, Request,
 };
 use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::TestFleet;
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
@@ -135,6 +138,31 @@ where
     Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
 {
     logged(builder().options(options), log, work)
+}
+
+/// As [`controller`], with a backoff that no test waits for.
+pub(crate) fn patient<W, Fut>(log: &Arc<Log>, work: W) -> Controller
+where
+    W: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
+    let long = Duration::from_secs(1000);
+    let options = ControllerOptions {
+        backoff: Backoff::new(long, long),
+        ..ControllerOptions::default()
+    };
+    controller_with(log, options, work)
+}
+
+/// Waits until a key of the controller `test` is in backoff.
+pub(crate) async fn backs_off(fleet: &TestFleet) -> Result<()> {
+    wait("a key in backoff", || {
+        let all = fleet.handle.controllers();
+        let test = all.into_iter().find(|of| of.name == "test");
+        Seen::of(test, |of| of.as_ref().is_some_and(|of| of.backoff == 1))
+    })
+    .await
+    .map(drop)
 }
 
 /// Completes any controller with a reconciler that logs what it is asked and then does `work`.

@@ -227,7 +227,9 @@ async fn a_reconciler_of_a_cluster_runs_changes_breaks_heals_and_goes() -> Resul
 async fn a_provider_of_a_cluster_is_engaged_and_a_file_of_its_name_counts() -> Result<()> {
     let hub = Hub::start(&["alpha"], &["team-a", "fleet"]).await?;
     hub.install().await?;
-    hub.write_files(
+    // Both Providers have alpha.
+    hub.write_manager(
+        "  duplicateClusters: true\n",
         "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: filed}\nspec: {}\n",
     )?;
     let program = hub.run()?;

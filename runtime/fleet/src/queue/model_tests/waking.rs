@@ -1,0 +1,46 @@
+//! Keys that are brought forward because what made them fail may be repaired. Entry point: [`Model::wake`].
+
+use super::{Doing, Id, Model, Why};
+use crate::queue::{KeyState, wake};
+
+impl Model {
+    /// Keys whose failure may be repaired run within a second. Where in it, the queue decides: the model checks the bounds, and believes it.
+    pub(super) fn wake(&mut self) {
+        let cluster = self.rng.bool().then(|| self.request().cluster);
+        self.queue.wake(self.now, cluster.as_ref());
+        let ids: Vec<Id> = self.keys.keys().cloned().collect();
+        for id in ids {
+            let held = self.held_back(&id).unwrap_or(self.now);
+            let is_meant = cluster
+                .as_ref()
+                .is_none_or(|cluster| id.1.cluster == *cluster);
+            let key = &self.keys[&id];
+            let Doing::Alarm {
+                due,
+                why: Why::Backoff,
+            } = key.doing
+            else {
+                continue;
+            };
+            if !is_meant || key.guests_fault || !self.controllers[id.0].alive {
+                continue;
+            }
+            let status = self.queue.key(self.controllers[id.0].id, &id.1);
+            let doing = match status.map(|status| status.state) {
+                Some(KeyState::Backoff(sooner)) => {
+                    let latest = due.min(held.max(self.now + wake::SPREAD));
+                    assert!(sooner <= latest, "{id:?} waits for more than {latest:?}");
+                    assert!(sooner == due || sooner >= held, "{id:?} is hot");
+                    self.woken += usize::from(sooner < due);
+                    Doing::Alarm {
+                        due: sooner,
+                        why: Why::Backoff,
+                    }
+                }
+                Some(KeyState::Ready(_) | KeyState::Held(_)) => Doing::Ready,
+                other => panic!("{id:?} is {other:?}"),
+            };
+            self.keys.get_mut(&id).unwrap().doing = doing;
+        }
+    }
+}
