@@ -9,15 +9,7 @@ use crate::base64;
 use crate::duration;
 
 /// Formats that are a pattern.
-const PATTERNS: [(&str, &str); 17] = [
-    (
-        "date-time",
-        r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})?$",
-    ),
-    (
-        "datetime",
-        r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})?$",
-    ),
+const PATTERNS: [(&str, &str); 15] = [
     (
         "uuid",
         r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
@@ -70,6 +62,11 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         return pattern.is_match(text);
     }
     match format {
+        // With a `T` and a zone.
+        "date-time" | "datetime" => {
+            text.get(10..11).is_some_and(|letter| "Tt".contains(letter))
+                && text.parse::<jiff::Timestamp>().is_ok()
+        }
         "duration" => duration::parse_format(text).is_some(),
         "date" => text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10,
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
@@ -138,6 +135,13 @@ mod tests {
         );
         assert!(
             fits("cidr", "10.0.0.0/8") && !fits("cidr", "10.0.0.0/33") && !fits("cidr", "10.0.0.0")
+        );
+        assert!(
+            fits("date-time", "2026-01-01T00:00:00+01:00")
+                && !fits("datetime", "2026-13-01T00:00:00Z")
+        );
+        assert!(
+            !fits("date-time", "2026-01-01T00:00:00") && !fits("date-time", "2026-01-01 00:00:00Z")
         );
         assert!(fits("k8s-short-name", "a-b") && !fits("hostname", "a b") && fits("nothing", "x"));
     }
