@@ -51,7 +51,7 @@ impl Parser {
         found
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), String> {
+    fn require(&mut self, symbol: &str) -> Result<(), String> {
         if self.take(symbol) {
             Ok(())
         } else {
@@ -77,7 +77,7 @@ impl Parser {
         let condition = self.binary(0)?;
         let expr = if self.take("?") {
             let yes = self.binary(0)?;
-            self.expect(":")?;
+            self.require(":")?;
             let no = self.condition()?;
             Expr::Condition(condition.into(), yes.into(), no.into())
         } else {
@@ -185,7 +185,7 @@ impl Parser {
             } else if self.take("[") {
                 let optional = self.take("?");
                 let index = self.condition()?;
-                self.expect("]")?;
+                self.require("]")?;
                 expr = Expr::Index {
                     of: expr.into(),
                     index: index.into(),
@@ -215,7 +215,7 @@ impl Parser {
             Some(Token::Symbol("(")) => {
                 self.at += 1;
                 let expr = self.condition()?;
-                self.expect(")")?;
+                self.require(")")?;
                 Ok(expr)
             }
             Some(Token::Symbol("[")) => {
@@ -235,7 +235,7 @@ impl Parser {
         while !self.take(end) {
             items.push(self.condition()?);
             if !self.take(",") {
-                self.expect(end)?;
+                self.require(end)?;
                 break;
             }
         }
@@ -246,10 +246,10 @@ impl Parser {
         let mut entries = Vec::new();
         while !self.take("}") {
             let key = self.condition()?;
-            self.expect(":")?;
+            self.require(":")?;
             entries.push((key, self.condition()?));
             if !self.take(",") {
-                self.expect("}")?;
+                self.require("}")?;
                 break;
             }
         }
