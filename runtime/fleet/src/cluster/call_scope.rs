@@ -20,6 +20,9 @@ use tracing::{Instrument, Span};
 /// How long before the deadline a run's calls begin to fail, at most. Never more than a tenth of the timeout.
 pub(crate) const NOTICE: Duration = Duration::from_secs(1);
 
+/// The reason of a `cancelled` call that has waited for its cluster until the run's time was over.
+pub(crate) const OVERDUE: &str = "timeout";
+
 /// The controller, or other code, that calls are made for. Reaches every log line, metric and API call of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -207,9 +210,11 @@ impl CallScope {
 
     fn record<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
         let failed = result.as_ref().err();
-        // A call that ends with its run says nothing about the server.
-        let api_failed = failed
-            .is_some_and(|error| error.blame() == Blame::Api && error.code != ApiCode::Cancelled);
+        // A call that ends with its run says nothing about the server, unless it has waited for the server until then.
+        let api_failed = failed.is_some_and(|error| {
+            let is_ended = error.code == ApiCode::Cancelled && error.reason != OVERDUE;
+            error.blame() == Blame::Api && !is_ended
+        });
         self.api_failed.store(api_failed, Ordering::Relaxed);
         if let Some(ApiError {
             retry_after: Some(after),

@@ -59,7 +59,7 @@ async fn open_like(backend: &Backend, store: &Store) -> Option<StoreUse> {
         match resolved {
             Ok(resource) => return backend.stores.open(store.key.clone(), &resource).ok(),
             Err(error) if error.code == ApiCode::UnknownKind => return None,
-            // Whoever watches the kind waits for its group. The rest of the cluster need not.
+            // A controller that watches the kind waits for its group. The rest of the cluster need not.
             Err(_) if backend.discovery.failure_of(&store.key.kind).is_some() => return None,
             Err(_) => backend.connection.pause(RETRY).await,
         }

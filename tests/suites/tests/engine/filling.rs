@@ -162,11 +162,12 @@ async fn a_busy_stream_without_an_end_is_given_up_in_time_and_no_other_is_tried(
     })
     .await?;
     let server = fleet.simulated("alpha");
+    let mut pace = tokio::time::interval(Duration::from_millis(20));
     let busy = tokio::spawn(async move {
         for change in 0.. {
+            pace.tick().await;
             let changed = server.apply(object("busy", json!({"change": change.to_string()})));
             changed.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         anyhow::Ok(())
     });

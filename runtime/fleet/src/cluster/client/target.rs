@@ -3,7 +3,7 @@
 use super::Client;
 use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
-use crate::cluster::call_scope::cancelled;
+use crate::cluster::call_scope::{OVERDUE, cancelled};
 use crate::cluster::scope::Scope;
 use crate::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
@@ -135,23 +135,28 @@ impl Client {
             value = wait => Ok(value),
             () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
             () = self.scope.token.cancelled() => {
-                let late = self.scope.is_overdue().then(|| self.overdue(awaited));
-                Err(late.unwrap_or_else(cancelled))
+                let mut ended = cancelled();
+                if self.scope.is_overdue() {
+                    ended.reason = OVERDUE.to_owned();
+                    ended.message = format!("{}; {}", ended.message, self.overdue(awaited));
+                }
+                Err(ended)
             }
-            () = tokio::time::sleep(limit) => Err(self.overdue(awaited)),
+            () = tokio::time::sleep(limit) => {
+                Err(ApiError::host(ApiCode::Timeout, self.overdue(awaited)))
+            }
         }
     }
 
-    /// The error of a wait that a run has no time for.
-    fn overdue(&self, awaited: Awaited<'_>) -> ApiError {
+    /// Why a wait has taken all of its time.
+    fn overdue(&self, awaited: Awaited<'_>) -> String {
         let (name, now) = (self.cluster.name(), self.cluster.status());
-        let message = format!(
+        format!(
             "{awaited} did not come in time; cluster {:?} is {}: {}",
             name.as_str(),
             now.state.as_str(),
             now.reason
-        );
-        ApiError::host(ApiCode::Timeout, message)
+        )
     }
 
     /// Checks one call on one object or collection.
