@@ -190,7 +190,9 @@ impl Pod {
     /// Whether a compiled guest is in the volume that the pod has for them.
     pub(crate) fn has_compiled(&self) -> Result<bool> {
         let process = self.program.pid().context("it runs")?;
-        let cache = format!("/proc/{process}/root/var/cache/windlass/compiled");
+        // As the process itself sees it.
+        let root = PathBuf::from(format!("/proc/{process}")).join("root");
+        let cache = root.join("var/cache/windlass/compiled");
         let folders = fs::read_dir(cache)?.flatten().map(|one| one.path());
         let files = folders.filter_map(|folder| fs::read_dir(folder).ok());
         Ok(files.flatten().flatten().next().is_some())
