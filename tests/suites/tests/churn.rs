@@ -14,6 +14,7 @@ use std::time::Instant;
 use windlass_apiserver::Server;
 use windlass_fleet::cluster::{ClusterConfig, Kubeconfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, GroupVersionKind,
 };
@@ -47,7 +48,12 @@ impl World {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let controller = controller()?;
         let fleet = TestFleet::start_on(Server::builder().tls(), &names, |manager| {
-            manager.controller(controller)
+            // Many names of few servers.
+            let options = ManagerOptions {
+                duplicate_clusters: true,
+                ..ManagerOptions::default()
+            };
+            manager.options(options).controller(controller)
         })
         .await?;
         let nobody = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
