@@ -76,7 +76,10 @@ async fn every_behaviour_runs_to_its_end_on_the_in_memory_server() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real servers"]
 async fn the_in_memory_server_answers_as_a_real_one_does() -> Result<()> {
-    let environment = Environment::start([Spec::new("real").with_controllers()]).await?;
+    // Pods get no ServiceAccount in memory, as the page docs/in-memory.md says.
+    let spec = Spec::new("real").with_controllers();
+    let spec = spec.with_arg("--disable-admission-plugins=ServiceAccount");
+    let environment = Environment::start([spec]).await?;
     let real = environment.server("real");
     let real = Arc::new(Target::secure(&real.url(), real.token(), real.ca_pem())?);
     let (server, memory) = in_memory().await?;

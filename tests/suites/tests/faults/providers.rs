@@ -190,7 +190,10 @@ async fn a_name_that_a_hub_repeats_is_refused_under_load_until_it_is_free() -> R
 #[tokio::test]
 async fn a_thousand_secrets_written_and_deleted_at_once_end_as_the_hub_has_them() -> Result<()> {
     const CLUSTERS: [&str; 4] = ["a", "b", "c", "d"];
-    let provided = Provided::start(Sort::Secrets, Setup::of(&CLUSTERS)).await?;
+    let mut setup = Setup::of(&CLUSTERS);
+    // A thousand names of four servers.
+    setup.manager.duplicate_clusters = true;
+    let provided = Provided::start(Sort::Secrets, setup).await?;
     let texts = CLUSTERS.map(|cluster| provided.kubeconfig(cluster));
     let admin = provided.admin();
     let name = |n: usize| format!("s-{n:04}");
