@@ -48,7 +48,8 @@ async fn clusters(project: &Project, address: &str, expected: &[&str]) -> Result
 async fn providers_are_replaced_and_removed_as_their_documents_are() -> Result<()> {
     let project = Project::new()?;
     let hello = reconciler("hello", &guest("hello"));
-    project.write_config(std::slice::from_ref(&hello))?;
+    // Two Providers have alpha in the end.
+    project.write_config(&[hello, manager("{duplicateClusters: true}")])?;
     let server = fleet(&project, &["alpha", "beta", "gamma"]).await?;
     fs::create_dir(project.path().join("other"))?;
     fs::rename(
