@@ -186,12 +186,19 @@ impl Discovery {
         self.publish(known);
     }
 
+    /// Replaces what is known, and notifies those who wait for a difference.
     fn publish(&self, known: Known) {
-        let fails = !known.failed.is_empty();
-        let failed: Vec<_> = known.failed.keys().cloned().collect();
-        let before = self.known.swap(Arc::new(Some(known)));
+        let nothing = Known::default();
+        let before = self.known.load_full();
         let before = before.as_ref().as_ref();
-        let is_same = before.map_or(!fails, |before| before.failed.keys().eq(&failed));
+        let more = before.is_some_and(|before| known.has_more_than(before));
+        let fails = !known.failed.is_empty();
+        let failed = &before.unwrap_or(&nothing).failed;
+        let is_same = failed.keys().eq(known.failed.keys());
+        self.known.store(Arc::new(Some(known)));
+        if more {
+            self.found.send_replace(());
+        }
         if !is_same {
             self.changed.notify_one();
         }
@@ -299,14 +306,7 @@ impl Discovery {
         let before = self.known.load_full();
         let nothing = Known::default();
         let known = answers::load(connection, before.as_ref().as_ref().unwrap_or(&nothing)).await?;
-        let more = (*before).as_ref().is_some_and(|before| {
-            let mut kinds = known.by_kind.keys();
-            kinds.any(|kind| !before.by_kind.contains_key(kind))
-        });
         self.publish(known);
-        if more {
-            self.found.send_replace(());
-        }
         Ok(())
     }
 }
@@ -330,6 +330,12 @@ impl Known {
             Some(other) => self.by_group_kind.insert(group_kind, other),
             None => self.by_group_kind.remove(&group_kind),
         };
+    }
+
+    /// Whether it has a kind that was not known before.
+    fn has_more_than(&self, before: &Self) -> bool {
+        let mut kinds = self.by_kind.keys();
+        kinds.any(|kind| !before.by_kind.contains_key(kind))
     }
 
     /// Records that a group version has failed. What was known of it `before` stays.
@@ -435,5 +441,22 @@ mod tests {
         let mut known = Known::default();
         known.add("", "v1", "Pod", "pods/status", true);
         assert!(known.by_kind.is_empty());
+    }
+
+    #[test]
+    fn kinds_that_come_after_the_first_load_are_notified_once() {
+        let discovery = Discovery::new(Arc::default());
+        let mut found = discovery.found();
+        let mut known = Known::default();
+        known.add("apps", "v1", "Deployment", "deployments", true);
+        discovery.publish(known.clone());
+        assert!(!found.has_changed().unwrap(), "the first load");
+        // A group that did not answer does so now.
+        known.add("example.com", "v1", "Widget", "widgets", true);
+        discovery.publish(known.clone());
+        assert!(found.has_changed().unwrap());
+        found.mark_unchanged();
+        discovery.publish(known);
+        assert!(!found.has_changed().unwrap());
     }
 }

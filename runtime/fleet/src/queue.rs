@@ -27,7 +27,8 @@
 //! that have just fallen silent.
 //!
 //! Rooms: `options` and `status` are for callers. `registry` holds the classes, `key` and `table` the keys. `wait` and `timer` decide when
-//! a key is ready, `pick` which is next, `run` what follows its run; `wake` brings failed keys forward. `gate`, `slow` and `hot_key` are limits, `slab` gives out ids.
+//! a key is ready, `pick` which is next, `run` what follows its run; `wake` brings failed keys forward. `gate`, `slow` and `hot_key` are
+//! limits, `slab` gives out ids.
 
 mod class;
 mod gate;

@@ -77,8 +77,8 @@ pub struct CompilerProcess {
     /// Most machine code, in bytes. Default: 512 MiB.
     pub code: usize,
     /// For a machine on which somebody edits guests. The cache keeps the functions of the last build of each file, and only those that
-    /// differ are compiled, on several processors and with the priority of this process. A guest whose code breaks the compiler could spoil its own later builds. Default:
-    /// `false`.
+    /// differ are compiled, on several processors and with the priority of this process. A guest whose code breaks the compiler could spoil
+    /// its own later builds. Default: `false`.
     pub builds_often: bool,
 }
 

@@ -47,7 +47,6 @@ use windlass_fleet::{ClusterName, Grant, GroupVersionKind, ObjectKey};
 
 /// Largest file of authorities, in bytes.
 const MAX_AUTHORITIES: u64 = 8 << 20;
-/// The key of a pull secret, and its type.
 /// A type of pull secrets, its key, and how its content is read.
 type SecretType = (
     &'static str,

@@ -1,4 +1,4 @@
-//! What a server checks of the containers of a pod and of a pod template: [`check`].
+//! What a server checks of the containers of a pod and of a pod template: [`check`]. They are changed through [`containers_mut`].
 
 use std::collections::BTreeSet;
 
@@ -22,6 +22,15 @@ pub(super) fn check(spec: &Value, path: &str, claims: &[&str], errors: &mut Vec<
             resources(&container["resources"], &path, errors);
         }
     }
+}
+
+/// The containers of a pod's spec in one of its lists.
+pub(super) fn containers_mut<'a>(
+    spec: &'a mut Value,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Value> {
+    let all = spec.get_mut(list).and_then(Value::as_array_mut);
+    all.into_iter().flatten()
 }
 
 fn items(list: &Value) -> &[Value] {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::containers::containers_mut;
 use super::immutable::same;
 use crate::quantity::Quantity;
 use crate::status::FieldError;
@@ -93,13 +94,7 @@ fn frozen(after: &Value, before: &Value) -> Value {
         spec["terminationGracePeriodSeconds"] = grace.clone();
     }
     for list in ["containers", "initContainers"] {
-        for (at, container) in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
+        for (at, container) in containers_mut(&mut spec, list).enumerate() {
             container["image"] = before[list][at]["image"].clone();
         }
     }
@@ -171,13 +166,7 @@ fn movable(after: &Value, before: &Value) -> Value {
         spec["affinity"] = Value::Null;
     }
     for list in ["containers", "initContainers"] {
-        for (at, container) in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
+        for (at, container) in containers_mut(&mut spec, list).enumerate() {
             let other = &after[list][at];
             if other["name"] == container["name"] {
                 container["resources"] = other["resources"].clone();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::containers;
+use super::containers::{self, containers_mut};
 use crate::resource::Resource;
 use crate::status::FieldError;
 
@@ -23,12 +23,7 @@ pub(super) fn default_pod(body: &mut Value) {
 /// A container of a pod asks for its limits where it says nothing else.
 fn default_requests(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
-        for container in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
+        for container in containers_mut(spec, list) {
             let limits = container.pointer("/resources/limits");
             for (name, limit) in limits
                 .and_then(Value::as_object)
@@ -108,12 +103,7 @@ pub(super) fn default_cron_job(body: &mut Value) {
 
 pub(super) fn default_pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
-        for container in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
+        for container in containers_mut(spec, list) {
             let image = container["image"].as_str().unwrap_or_default().to_owned();
             if container.get("imagePullPolicy").is_none() {
                 let latest = !image.contains('@')

@@ -229,12 +229,9 @@ fn reconcilers(app: &App) -> Condition {
         .collect();
     let awaited = app.awaited.load_full();
     let of_cluster = awaited.iter().flat_map(|names| names.iter());
-    let awaited_names = in_files
-        .iter()
-        .copied()
-        .chain(of_cluster.map(String::as_str));
-    let is_coming = |name: &&str| entries.get(*name).is_none_or(is_coming);
-    let coming: Vec<&str> = awaited_names.filter(is_coming).collect();
+    let mut coming = in_files.clone();
+    coming.extend(of_cluster.map(String::as_str));
+    coming.retain(|name| entries.get(*name).is_none_or(is_coming));
     let elapsed = app.started.elapsed();
     let is_starting = (loading > 0 || awaited.is_none()) && elapsed < START;
     if !is_starting && (coming.is_empty() || elapsed >= OUTAGE) {

@@ -33,7 +33,8 @@ pub(crate) fn record(app: &App, about: &Identity, content: OwnEvent) {
     let tenant = content.tenant.clone();
     let configuration = app.configuration.load();
     let document = configuration.get(about);
-    let is_object = document.is_some_and(|document| document.origin == Origin::Cluster);
+    // A document that is not in effect is an object: of files nothing else is recorded.
+    let is_object = document.is_none_or(|document| document.origin == Origin::Cluster);
     let key = key(about, is_object, &namespace);
     local.record_own_event(event(about, key, content), &process, tenant.as_ref());
 }

@@ -1,4 +1,5 @@
-//! Records Events about refused documents and changes and their end, and about namespaces that several Tenants claim. Entry point: [`Notices::update`].
+//! Records Events about refused documents and changes and their end, and about namespaces that several Tenants claim. Entry point:
+//! [`Notices::update`].
 //!
 //! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
 //! refuses.
@@ -92,29 +93,25 @@ impl Notices {
     }
 
     fn refused(&self, app: &App) -> Refused {
-        let objects = self.refused_objects.iter().map(|(identity, why)| {
-            let refusal = Refusal {
-                why: why.clone(),
-                has_earlier: false,
-            };
-            (identity.clone(), refusal)
-        });
-        let documents = self.kept.iter().map(|(identity, problem)| {
-            let refusal = Refusal {
-                why: problem.to_string(),
-                has_earlier: true,
-            };
-            (identity.clone(), refusal)
-        });
+        let refusal = |identity: &Identity, has_earlier, why| {
+            (identity.clone(), Refusal { why, has_earlier })
+        };
+        let objects = self.refused_objects.iter();
+        let objects = objects.map(|(identity, why)| refusal(identity, false, why.clone()));
+        let documents = self.kept.iter();
+        let documents =
+            documents.map(|(identity, problem)| refusal(identity, true, problem.to_string()));
         let served = app.statuses.all().into_iter();
         let reconcilers = served.filter_map(|(name, entry)| {
             let kind = Kind::Reconciler;
-            let refusal = Refusal {
-                has_earlier: entry.revision.is_some(),
-                why: entry.problem?,
-            };
-            Some((Identity { kind, name }, refusal))
+            let has_earlier = entry.revision.is_some();
+            Some(refusal(
+                &Identity { kind, name },
+                has_earlier,
+                entry.problem?,
+            ))
         });
+        // Of a document that two say something about, the last one counts.
         objects.chain(reconcilers).chain(documents).collect()
     }
 }

@@ -181,9 +181,10 @@ impl<'a> List<'a> {
         let output = tokio::time::timeout(Duration::from_secs(60), command.output());
         let output = output.await.context("kubectl did not end")??;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(match output.status.success() {
-            true => Ok(text(&output.stdout)),
-            false => Err(text(&output.stderr)),
+        Ok(if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(text(&output.stderr))
         })
     }
 }

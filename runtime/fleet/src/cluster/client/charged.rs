@@ -102,8 +102,8 @@ impl Client {
         Ok(self.within(Awaited::Room, reserved).await??)
     }
 
-    /// How long a call of at most `limit` waits for room or for its turn: less than its time, and less than until the run is told to end, so
-    /// that it can report what there was none of.
+    /// How long a call of at most `limit` waits for room or for its turn. It is less than the time until the run's calls are cancelled, so
+    /// that the call can report what it waited for.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
         self.scope.time_left(limit.min(WAIT)) * 8 / 10
     }

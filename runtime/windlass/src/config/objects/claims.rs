@@ -1,8 +1,9 @@
 //! Which Tenant has a namespace, if several claim it. Entry points: [`Claims::settle`], [`Claims::holder`] and [`Claims::holdings`].
 //!
 //! The Tenant that has a namespace keeps it while it claims it, so that no other Tenant can stop what runs there. The others are refused.
-//! A process that does not know yet which Tenant has it takes the one that the status of a Reconciler there names, which outlives
-//! processes. Where no status says so: a Tenant of a file before an object, in the order of the documents; the older object; the name.
+//! The Tenant that has it is the one that the status of a Reconciler there names: the status outlives processes, and is the same for all
+//! of them. Where no status says so: the one that this process took before; a Tenant of a file before an object, in the order of the
+//! documents; the older object; the name.
 
 use super::Objects;
 use crate::config::kinds::{Identity, Kind, Origin};
@@ -142,7 +143,7 @@ fn created(identity: &Identity, objects: &Objects) -> String {
 }
 
 impl Contested {
-    /// What a Tenant is told whose claim has no effect.
+    /// The message to a Tenant whose claim has no effect.
     pub(crate) fn refused(&self) -> String {
         let Self {
             namespace, other, ..
@@ -153,7 +154,7 @@ impl Contested {
         )
     }
 
-    /// What a Tenant is told whose namespace another Tenant claims in vain.
+    /// The message to a Tenant whose namespace another Tenant claims too.
     pub(crate) fn kept(&self) -> String {
         let Self {
             namespace, other, ..

@@ -89,8 +89,7 @@ impl Subject {
     }
 }
 
-/// A name that depends on the rights and on who has them: no role of another content is ever replaced, such as one of another configuration
-/// or of the chart.
+/// A name that depends on the rights and on the subject. So a role of another configuration, or of the chart, is never replaced.
 pub(crate) fn name_by_content(
     beginning: &str,
     permissions: &Permissions,

@@ -1,7 +1,8 @@
 //! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
 //!
 //! A status is written when it differs from the one that the object has: once a second at most, after a change of numbers alone once in
-//! ten seconds, and without a change once in five minutes. Of many, changed conditions are written first, and then each object has its turn. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
+//! ten seconds, and without a change once in five minutes. Of many, changed conditions are written first, and then each object has its turn.
+//! So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
 
 mod desired;
 mod turns;
