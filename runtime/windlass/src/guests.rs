@@ -10,7 +10,7 @@ mod revisions;
 pub(crate) use needs::{Lack, ReconcilerNeeds, lacks};
 pub(crate) use policy::{Bounds, TenantPolicy, selection};
 
-use crate::config::kinds::{Effective, Interval, ReconcilerSpec, TenantSpec};
+use crate::config::kinds::{Effective, Interval, ReconcilerSpec, TenantSpec, Within};
 use crate::config::schema::{self, Place};
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -56,7 +56,7 @@ impl Shape {
             concurrency: effective.concurrency,
             most_concurrency: effective.most_concurrency,
             per_cluster: effective.per_cluster,
-            resync: spec.resync,
+            resync: spec.resync.map(Within::get),
         })
     }
 

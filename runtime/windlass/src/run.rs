@@ -15,7 +15,7 @@ use crate::app::rollback;
 use crate::app::{App, machine};
 use crate::cli::IdleArgs;
 use crate::config::clusters::LocalCluster;
-use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec};
+use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec, Within};
 use crate::config::load::{Configuration, Merged, start};
 use crate::config::{clusters, proxy, registries};
 use crate::dev::cases::Next;
@@ -364,7 +364,7 @@ pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
 fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     TenantOptions {
         weight: spec.weight(),
-        concurrency: spec.limits.concurrency,
+        concurrency: spec.limits.concurrency.map(Within::get),
     }
 }
 

@@ -10,7 +10,6 @@ pub mod manifests;
 pub mod order;
 pub mod pages;
 pub mod phrases;
-pub mod reference;
 pub mod walls;
 pub mod wit;
 pub mod words;

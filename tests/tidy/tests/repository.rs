@@ -106,8 +106,3 @@ fn the_project_speaks_of_itself() -> Result<()> {
 fn alerts_are_tested_and_explained() -> Result<()> {
     holds(check::alerts::check)
 }
-
-#[test]
-fn the_configurations_reference_says_what_the_kinds_say() -> Result<()> {
-    holds(check::reference::check)
-}

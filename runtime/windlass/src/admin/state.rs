@@ -232,7 +232,7 @@ fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
     TenantView {
         name: name.to_owned(),
         weight: spec.weight(),
-        concurrency: spec.limits.concurrency.map(|limit| limit as u64),
+        concurrency: spec.limits.concurrency.map(|limit| limit.get() as u64),
         memory: limits.memory as u64,
         memory_used: tenant.as_ref().map_or(0, |t| t.memory_used() as u64),
         cpu: limits.cpu_millis.map(|millis| f64::from(millis) / 1000.0),

@@ -1,8 +1,8 @@
 //! The kinds as CustomResourceDefinitions, and the Manager as the chart's values have it. Entry points: [`definitions`] and
 //! [`manager_schema`].
 //!
-//! The schemas are made from the very types that read documents, with their comments as descriptions. What the types do not say, such as
-//! bounds and fields that exclude each other, stands in `rules`, by type and field.
+//! The schemas are made from the very types that read documents, with their comments as descriptions and their bounds. What the types do
+//! not say, such as fields that exclude each other, stands in `rules`, by type and field.
 
 mod rules;
 mod schema;

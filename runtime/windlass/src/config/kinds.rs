@@ -4,6 +4,7 @@
 //! never ignored.
 
 mod admin;
+pub(crate) mod bounded;
 mod caches;
 mod duration;
 mod guest;
@@ -21,6 +22,7 @@ pub(crate) mod status;
 mod tenant;
 
 pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
+pub(crate) use bounded::{Items, Within};
 pub(crate) use duration::Interval;
 pub(crate) use guest::GuestSource;
 pub(crate) use guests::GuestsSpec;
@@ -40,7 +42,6 @@ pub(crate) use tenant::{Impersonate, TenantClusters, TenantSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// The `apiVersion` of every document.
 pub(crate) const API_VERSION: &str = "windlass.dev/v1alpha1";
@@ -158,26 +159,4 @@ impl Refusal {
             message: message.into(),
         }
     }
-}
-
-/// Refuses zero where at least one is needed.
-fn at_least_one(path: &str, value: Option<usize>) -> Result<(), Refusal> {
-    match value {
-        Some(0) => Err(Refusal::new(path, "expected 1 or more, found 0")),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses what is outside of a range, and names its ends.
-fn within<T: PartialOrd + fmt::Display>(
-    path: &str,
-    value: T,
-    range: &RangeInclusive<T>,
-) -> Result<(), Refusal> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let (least, most) = (range.start(), range.end());
-    let message = format!("expected {least} to {most}, found {value}");
-    Err(Refusal::new(path, message))
 }

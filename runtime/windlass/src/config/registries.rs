@@ -29,7 +29,7 @@ pub(crate) fn options(
         kept_bytes: spec.cache_size(),
         largest: spec.max_component(),
         timeout: spec.timeout().0,
-        plain_http: spec.plain_http,
+        plain_http: spec.plain_http.to_vec(),
     })
 }
 

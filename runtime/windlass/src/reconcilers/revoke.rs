@@ -5,7 +5,7 @@
 
 use super::reconciler::{Inputs, Reconciler};
 use super::{Reconcilers, policy};
-use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
+use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec, Within};
 use crate::config::load::{Configuration, Document};
 use crate::guests::{self, Bounds, Guests, LoadFailure, Shape, TenantPolicy};
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Revocation {
             concurrency: had.concurrency,
             most_concurrency: self.concurrency.or(had.most_concurrency),
             per_cluster: self.per_cluster.unwrap_or(had.per_cluster),
-            resync: applied.spec.resync,
+            resync: applied.spec.resync.map(Within::get),
         })
     }
 }

@@ -1,13 +1,12 @@
-//! What the kinds' `check` refuses, as schemas say it: bounds of fields, and rules in CEL. Entry point: [`add`].
+//! What the kinds' `check` refuses, as schemas say it: forms of texts, lists that are not empty, and rules in CEL. Entry point: [`add`].
 //!
 //! Each stands by the type and the field that it is about. An API server refuses with these what a process would refuse when it reads the
-//! object. `refused.json` has an object for each of them. Those of a Manager are for Helm, which knows no CEL: bounds of numbers, texts and lists.
+//! object. `refused.json` has an object for each of them. Those of a Manager are for Helm, which knows no CEL: forms of texts and lists.
+//! Bounds of numbers, amounts, times and lists are part of the fields' types: see `kinds/bounded.rs`.
 
 use super::SchemaError;
+use crate::config::kinds::bounded::VALIDATIONS;
 use serde_json::{Value as Json, json};
-
-/// The keyword of rules in CEL.
-pub(super) const VALIDATIONS: &str = "x-kubernetes-validations";
 
 /// A name of a namespace.
 const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
@@ -18,27 +17,15 @@ const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9
 
 /// An IP address, in brackets if it has colons, and a port.
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$";
-/// Most of what has no other bound.
-const MANY: u64 = u32::MAX as u64;
 
 /// What holds for the value of a field.
 enum Bound {
-    /// A whole number within these.
-    Number(u64, u64),
-    /// A mapping to whole numbers within these.
-    Numbers(u64, u64),
-    /// A duration within these; an empty end is open.
-    Duration(&'static str, &'static str),
-    /// An amount of memory or of processors within these; an empty end is open.
-    Quantity(&'static str, &'static str),
     /// A text that is not empty.
     Text,
     /// A text of this form, and what to write.
     Form(&'static str),
     /// A list that is not empty.
     List,
-    /// A list of at most so many.
-    AtMost(u64),
     /// A list of texts of this form.
     Each(&'static str),
     /// A list that is not empty, of texts of this form.
@@ -49,9 +36,7 @@ enum Bound {
     Filled(&'static str),
 }
 
-use Bound::{
-    AtMost, Duration, Each, Filled, Form, List, ListOf, Number, Numbers, Quantity, Text, Words,
-};
+use Bound::{Each, Filled, Form, List, ListOf, Text, Words};
 
 const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ProviderSpec", "prefix", Form("^[ -\"$-~]+$")),
@@ -72,70 +57,19 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ApiExportSpec", "name", Text),
     ("ApiExportSpec", "path", Text),
     ("WorkspaceTypeSpec", "workspaceType", Text),
-    ("TenantSpec", "weight", Number(1, 1000)),
     ("Impersonate", "user", Text),
     ("NamespaceClaim", "names", ListOf(NAMESPACE)),
     ("NamespaceClaim", "selector", Text),
     ("TenantClusters", "names", List),
     ("TenantClusters", "providers", List),
-    ("TenantLimits", "memory", Quantity("1Mi", "")),
-    ("TenantLimits", "concurrency", Number(1, u32::MAX as u64)),
-    ("TenantLimits", "cpu", Quantity("10m", "1000")),
-    ("TenantLimits", "requestsInFlight", Number(1, 100_000)),
-    ("TenantLimits", "requestsPerSecond", Number(1, 1_000_000)),
-    ("ReconcilerLimits", "memory", Quantity("1Mi", "256Mi")),
-    ("ReconcilerLimits", "timeout", Duration("100ms", "1h")),
-    (
-        "ReconcilerLimits",
-        "concurrency",
-        Number(1, u32::MAX as u64),
-    ),
-    (
-        "ReconcilerLimits",
-        "concurrencyPerCluster",
-        Number(1, u32::MAX as u64),
-    ),
-    ("ReconcilerLimits", "tableElements", Number(1000, 240_000)),
-    ("ReconcilerLimits", "handles", Number(8, 100_000)),
-    ("ReconcilerLimits", "hostCalls", Number(1, 10_000_000)),
-    ("ReconcilerLimits", "hostCallBytes", Quantity("4Ki", "64Mi")),
-    ("ReconcilerLimits", "objectBytes", Quantity("4Ki", "64Mi")),
-    (
-        "ReconcilerLimits",
-        "responseBytes",
-        Quantity("4Ki", "128Mi"),
-    ),
-    ("ReconcilerLimits", "listItems", Number(1, 5000)),
-    ("ReconcilerLimits", "batchOperations", Number(1, 10_000)),
-    (
-        "ReconcilerLimits",
-        "requestsPerSecond",
-        Number(1, 1_000_000),
-    ),
-    ("ReconcilerLimits", "logBytes", Quantity("1Ki", "16Mi")),
-    (
-        "ReconcilerLimits",
-        "logBytesPerSecond",
-        Quantity("1Ki", "64Mi"),
-    ),
-    ("ReuseSpec", "calls", Number(1, 1_000_000)),
-    ("ReuseSpec", "age", Duration("1s", "24h")),
-    ("ReuseSpec", "memory", Quantity("1Mi", "256Mi")),
-    ("ReuseSpec", "idle", Number(1, 64)),
     ("GuestSpec", "name", Text),
     ("GuestSpec", "image", Form(IMAGE)),
     ("GuestSpec", "digest", Form("^sha256:[0-9a-f]{64}$")),
-    ("GuestSpec", "interval", Duration("10s", "24h")),
     ("PullSecretSpec", "name", Text),
-    ("GuestsSpec", "registries", AtMost(100)),
     ("GuestsSpec", "registries", Each(IMAGES)),
-    ("SignaturesSpec", "keys", List),
-    ("SignaturesSpec", "keys", AtMost(100)),
     ("ConfigSource", "secret", Form("^[^/]+$")),
     ("ConfigSource", "configMap", Form("^[^/]+$")),
     ("ConfigSource", "key", Form("^[^/]+$")),
-    ("ReconcilerSpec", "configFrom", AtMost(16)),
-    ("ReconcilerSpec", "resync", Duration("10s", "")),
     ("ClustersSpec", "names", List),
     ("RuleSpec", "apiGroups", List),
     ("RuleSpec", "resources", ListOf("^[^A-Z\\s]+$")),
@@ -156,26 +90,13 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ),
     ("RuleSpec", "namespaces", List),
     // Of a Manager, which is no object of a cluster: in the values of the chart.
-    ("ConcurrencySpec", "global", Number(1, MANY)),
-    ("ConcurrencySpec", "perCluster", Number(1, MANY)),
-    ("ConcurrencySpec", "kinds", Numbers(1, MANY)),
     ("AdminSpec", "address", Form(ADDRESS)),
     ("AdminSpec", "probeAddress", Form(ADDRESS)),
     ("AdminSpec", "metricsAddress", Form(ADDRESS)),
-    ("AdminSpec", "audiences", AtMost(10)),
     ("AdminSpec", "audiences", Each("^.")),
-    ("AdminSpec", "allowHosts", AtMost(100)),
     ("AdminSpec", "allowHosts", Each("^[A-Za-z0-9._-]{1,253}$")),
-    ("TransportSpec", "requestsInFlight", Number(1, MANY)),
-    ("TransportSpec", "watchesInFlight", Number(1, MANY)),
-    ("TransportSpec", "requestsPerSecond", Number(1, 1_000_000)),
-    ("TransportSpec", "maxConnections", Number(1, MANY)),
-    ("CachesSpec", "page", Number(1, 10_000)),
-    ("MetricsSpec", "clusters", Number(0, 100_000)),
-    ("MetricsSpec", "pairs", Number(0, 1_000_000)),
     ("LeaderElectionSpec", "namespace", Text),
     ("LeaderElectionSpec", "name", Text),
-    ("RegistriesSpec", "plainHttp", AtMost(100)),
     (
         "RegistriesSpec",
         "plainHttp",
@@ -339,40 +260,10 @@ fn validate(schema: &mut Json, rule: &str, message: &str) {
 
 impl Bound {
     fn add(&self, field: &mut Json) {
-        let ends = |least: &str, most: &str| match (least, most) {
-            (least, "") => format!("expected {least} or more"),
-            (least, most) => format!("expected {least} to {most}"),
-        };
         match self {
-            Number(least, most) => {
-                field["minimum"] = (*least).into();
-                field["maximum"] = (*most).into();
-            }
-            Numbers(least, most) => {
-                field["additionalProperties"]["minimum"] = (*least).into();
-                field["additionalProperties"]["maximum"] = (*most).into();
-            }
-            Duration(least, most) => {
-                let mut rule = format!("duration(self) >= duration('{least}')");
-                if !most.is_empty() {
-                    rule.push_str(&format!(" && duration(self) <= duration('{most}')"));
-                }
-                validate(field, &rule, &ends(least, most));
-            }
-            Quantity(least, most) => {
-                let compare = |sign: &str, end: &str| {
-                    format!("quantity(string(self)).compareTo(quantity('{end}')) {sign} 0")
-                };
-                let mut rule = compare(">=", least);
-                if !most.is_empty() {
-                    rule.push_str(&format!(" && {}", compare("<=", most)));
-                }
-                validate(field, &rule, &ends(least, most));
-            }
             Text => field["minLength"] = 1.into(),
             Form(pattern) => field["pattern"] = (*pattern).into(),
             List => field["minItems"] = 1.into(),
-            AtMost(most) => field["maxItems"] = (*most).into(),
             Each(pattern) => field["items"]["pattern"] = (*pattern).into(),
             ListOf(pattern) => {
                 field["minItems"] = 1.into();

@@ -2,6 +2,7 @@
 //! takes.
 
 use super::rules;
+use crate::config::kinds::bounded::{RANGE, VALIDATIONS};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
@@ -98,6 +99,7 @@ fn inline(schema: Json, types: &Map<String, Json>, reader: Reader) -> Result<Jso
     if let Some(Json::Array(words)) = schema.get_mut("enum") {
         words.retain(|word| !word.is_null());
     }
+    add_range(&mut schema);
     clean(&mut schema, reader);
     if reader == Reader::Server && schema.keys().all(|key| key == "description") {
         schema.insert("type".to_owned(), "object".into());
@@ -127,13 +129,23 @@ fn merged(schema: Json, own: Map<String, Json>) -> Json {
     };
     for (key, value) in own {
         match (schema.get_mut(&key), value) {
-            (Some(Json::Array(all)), Json::Array(more)) if key == rules::VALIDATIONS => {
+            (Some(Json::Array(all)), Json::Array(more)) if key == VALIDATIONS => {
                 all.extend(more);
             }
             (_, value) => drop(schema.insert(key, value)),
         }
     }
     schema.into()
+}
+
+/// Has the description say which values are taken.
+fn add_range(schema: &mut Map<String, Json>) {
+    let range = schema.remove(RANGE);
+    if let (Some(Json::String(range)), Some(Json::String(text))) =
+        (range, schema.get_mut("description"))
+    {
+        *text = format!("{text} Range: {range}.");
+    }
 }
 
 /// Drops what the reader does not take, and for a server adds the bounds that every value has.
@@ -150,7 +162,7 @@ fn clean(schema: &mut Map<String, Json>, reader: Reader) {
             if schema.remove("x-kubernetes-int-or-string").is_some() {
                 schema.insert("type".to_owned(), json!(["integer", "string"]));
             }
-            schema.remove(rules::VALIDATIONS);
+            schema.remove(VALIDATIONS);
             // Those of numbers say how many bits Rust has for them.
             schema.remove("format");
         }

@@ -134,6 +134,54 @@ fn every_bound_and_rule_is_about_a_type_of_some_kind() {
     }
 }
 
+/// The rows of the reference about the fields of a schema: what it is, its default, and its range.
+fn rows(path: &str, schema: &Json, all: &mut BTreeSet<String>) {
+    let required = schema["required"].as_array();
+    for (name, field) in rules::fields(schema).into_iter().flatten() {
+        let text = field["description"].as_str().unwrap_or_default();
+        let (text, range) = text.split_once(" Range: ").unwrap_or((text, ""));
+        let is_required = required.is_some_and(|names| names.iter().any(|of| of == name));
+        let otherwise = if is_required { "required" } else { "" };
+        let (what, default) = text.split_once(" Default: ").unwrap_or((text, otherwise));
+        let [default, range] = [default, range].map(|text| text.trim_end_matches('.'));
+        let own = format!("{path}.{name}");
+        all.insert(format!("| `{own}` | {what} | {default} | {range} |"));
+        match &field["items"] {
+            _ if name == "perReconciler" => {} // The fields of a Reconciler's limits.
+            Json::Null => rows(&own, field, all),
+            items => rows(&format!("{own}[]"), items, all),
+        }
+    }
+}
+
+#[test]
+fn the_reference_has_every_field() {
+    let page = include_str!("../../../../../docs/configuration.md");
+    let specs = [
+        (Kind::Manager, manager_schema()),
+        (Kind::Provider, structural::<ProviderSpec>()),
+        (Kind::Tenant, structural::<TenantSpec>()),
+        (Kind::Reconciler, structural::<ReconcilerSpec>()),
+    ];
+    let mut wrong = Vec::new();
+    for (kind, schema) in specs {
+        let mut wanted = BTreeSet::new();
+        rows("spec", &schema.unwrap(), &mut wanted);
+        let heading = format!("{kind}\n");
+        let section = page.split("\n## ").find(|text| text.starts_with(&heading));
+        let there = section.unwrap_or_default().lines();
+        let there = there.filter(|line| line.starts_with("| `"));
+        let there: BTreeSet<String> = there.map(str::to_owned).collect();
+        let differ = there.symmetric_difference(&wanted);
+        wrong.extend(differ.map(|row| format!("{kind}: {row}")));
+    }
+    let wrong = wrong.join("\n");
+    assert!(
+        wrong.is_empty(),
+        "docs/configuration.md lacks these, or has them for no field:\n{wrong}"
+    );
+}
+
 /// The values of the chart, and the part of them that is a Manager's spec.
 fn chart_schema() -> Json {
     let text = include_str!("../../../../../charts/windlass/values.schema.json");

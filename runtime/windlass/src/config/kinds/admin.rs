@@ -1,6 +1,6 @@
 //! The admin endpoints of a Manager. Entry point: [`AdminSpec`].
 
-use crate::config::kinds::{ManagerSpec, Refusal, within};
+use crate::config::kinds::{Items, ManagerSpec, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ pub(crate) struct AdminSpec {
     pub(crate) probe_address: Option<String>,
     /// Another address and port, for the metrics alone. Default: none.
     pub(crate) metrics_address: Option<String>,
-    /// Whose tokens callers of the API need: the local cluster's (`TokenReview`), or a file's (`TokenFile`). Default: the cluster's in a pod.
+    /// Tokens that callers of the API need: the cluster's (`TokenReview`) or a file's (`TokenFile`). Default: the cluster's in a pod.
     pub(crate) authentication: Option<Authentication>,
     /// What callers of the metrics need: nothing (`None`), or the same as callers of the API (`Token`). Default: None.
     pub(crate) metrics_authentication: MetricsAuthentication,
-    /// Audiences of which a token has one at least, for `TokenReview`; up to 10. Default: windlass.dev.
-    pub(crate) audiences: Vec<String>,
-    /// Names, without a port, that `Host` of a request may have besides IP addresses and `localhost`; up to 100. Default: none.
-    pub(crate) allow_hosts: Vec<String>,
+    /// Audiences of which a token has one at least, for `TokenReview`. Default: windlass.dev.
+    pub(crate) audiences: Items<String, 0, 10>,
+    /// Names, without a port, that `Host` of a request may have besides IP addresses and `localhost`. Default: none.
+    pub(crate) allow_hosts: Items<String, 0, 100>,
 }
 
 /// How callers of the API prove who they are.
@@ -43,11 +43,6 @@ pub(crate) enum MetricsAuthentication {
     /// The same as callers of the API.
     Token,
 }
-
-/// Most names in `spec.admin.allowHosts`: each request is compared with all of them.
-const MAX_HOSTS: usize = 100;
-/// Most audiences.
-const MAX_AUDIENCES: usize = 10;
 
 impl AdminSpec {
     /// The audience of tokens if the document names none.
@@ -72,7 +67,7 @@ impl AdminSpec {
     pub(crate) fn audiences(&self) -> Vec<String> {
         match self.audiences.is_empty() {
             true => vec![Self::AUDIENCE.to_owned()],
-            false => self.audiences.clone(),
+            false => self.audiences.to_vec(),
         }
     }
 
@@ -93,7 +88,6 @@ impl AdminSpec {
             }
         }
         let path = "spec.admin.audiences";
-        within(path, self.audiences.len(), &(0..=MAX_AUDIENCES))?;
         if self.audiences.iter().any(String::is_empty) {
             return Err(Refusal::new(
                 path,
@@ -101,7 +95,6 @@ impl AdminSpec {
             ));
         }
         let path = "spec.admin.allowHosts";
-        within(path, self.allow_hosts.len(), &(0..=MAX_HOSTS))?;
         let is_name = |name: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
             (1..=253).contains(&name.len()) && name.bytes().all(plain)

@@ -15,11 +15,6 @@ const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("ms", 1), ("m", 60_000), ("s
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
 impl Interval {
-    /// So many milliseconds.
-    pub(crate) const fn millis(millis: u64) -> Self {
-        Self(Duration::from_millis(millis))
-    }
-
     /// So many seconds.
     pub(crate) const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))

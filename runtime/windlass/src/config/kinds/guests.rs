@@ -1,20 +1,17 @@
 //! Where a tenant's guests may come from, and who must have signed them. Entry point: [`GuestsSpec`].
 
-use crate::config::kinds::Refusal;
+use crate::config::kinds::{Items, Refusal};
 use crate::registry::{GuestPolicy, ImagePattern, PublicKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Most patterns and most keys: each image is compared with all of them.
-const MOST: usize = 100;
 
 /// Bounds on the images of a tenant. With any of them, files are no guests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct GuestsSpec {
-    /// The registries that are allowed, `HOST[:PORT][/NAME…]`, with `*`; none in an empty list. Default: all in files, none in a cluster.
+    /// Registries that are allowed, `HOST[:PORT][/NAME…]`, with `*`. Default: all in files, none in a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) registries: Option<Vec<String>>,
+    pub(crate) registries: Option<Items<String, 0, 100>>,
     /// Signatures by cosign that every image needs. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signatures: Option<SignaturesSpec>,
@@ -24,18 +21,18 @@ pub(crate) struct GuestsSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct SignaturesSpec {
-    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed; 1 to 100.
-    pub(crate) keys: Vec<String>,
+    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed.
+    pub(crate) keys: Items<String, 1, 100>,
 }
 
 impl GuestsSpec {
     /// The same, read. What cannot be read has been refused.
     pub(crate) fn policy(&self) -> GuestPolicy {
-        let patterns = |texts: &Vec<String>| {
+        let patterns = |texts: &Items<String, 0, 100>| {
             let patterns = texts.iter().map(|text| ImagePattern::parse(text));
             patterns.flatten().collect()
         };
-        let keys = self.signatures.iter().flat_map(|spec| &spec.keys);
+        let keys = self.signatures.iter().flat_map(|spec| spec.keys.iter());
         GuestPolicy {
             registries: self.registries.as_ref().map(patterns),
             keys: keys.filter_map(|key| PublicKey::parse(key).ok()).collect(),
@@ -45,7 +42,6 @@ impl GuestsSpec {
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let path = "spec.guests.registries";
         let patterns = self.registries.as_deref().unwrap_or_default();
-        super::within(path, patterns.len(), &(0..=MOST))?;
         if let Some(text) = patterns
             .iter()
             .find(|text| ImagePattern::parse(text).is_none())
@@ -59,7 +55,6 @@ impl GuestsSpec {
             return Ok(());
         };
         let path = "spec.guests.signatures.keys";
-        super::within(path, signatures.keys.len(), &(1..=MOST))?;
         for (index, key) in signatures.keys.iter().enumerate() {
             if let Err(error) = PublicKey::parse(key) {
                 return Err(Refusal::new(path, format!("key {}: {error}", index + 1)));
@@ -77,16 +72,15 @@ mod tests {
     fn bounds_that_cannot_be_read_are_refused_and_never_left_out() {
         let refused = |spec: GuestsSpec| spec.check().unwrap_err().path;
         let registries = GuestsSpec {
-            registries: Some(vec!["https://ghcr.io".to_owned()]),
+            registries: Items::new(vec!["https://ghcr.io".to_owned()]),
             signatures: None,
         };
         assert_eq!(refused(registries), "spec.guests.registries");
-        for keys in [vec![], vec!["cosign.pub".to_owned()]] {
-            let spec = GuestsSpec {
-                registries: None,
-                signatures: Some(SignaturesSpec { keys }),
-            };
-            assert_eq!(refused(spec), "spec.guests.signatures.keys");
-        }
+        let keys = Items::new(vec!["cosign.pub".to_owned()]).unwrap();
+        let signatures = GuestsSpec {
+            registries: None,
+            signatures: Some(SignaturesSpec { keys }),
+        };
+        assert_eq!(refused(signatures), "spec.guests.signatures.keys");
     }
 }

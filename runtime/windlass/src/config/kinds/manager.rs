@@ -1,12 +1,11 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
 use crate::config::kinds::admin::AdminSpec;
+use crate::config::kinds::bounded::{GI, HOUR, MI, MINUTE, MS, SECOND};
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
 use crate::config::kinds::registries::RegistriesSpec;
-use crate::config::kinds::{
-    AccessProviderSpec, Authentication, Bytes, Interval, Refusal, at_least_one, within,
-};
+use crate::config::kinds::{AccessProviderSpec, Authentication, Bytes, Interval, Refusal, Within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,7 +28,7 @@ pub(crate) struct ManagerSpec {
     /// The admin endpoints.
     pub(crate) admin: AdminSpec,
     /// How long a stop waits for running reconciles. Default: 30s.
-    pub(crate) drain_timeout: Option<Interval>,
+    pub(crate) drain_timeout: Option<Within<Interval, 0, HOUR>>,
     /// Whether clusters that are one server under several names are all worked on. Default: false.
     pub(crate) duplicate_clusters: bool,
     /// Bounds on calls to API servers.
@@ -75,49 +74,49 @@ pub(crate) struct LocalSpec {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ConcurrencySpec {
     /// In the whole process. Default: 512.
-    pub(crate) global: Option<usize>,
+    pub(crate) global: Option<Within<usize, 1>>,
     /// In one cluster, of all reconcilers together. Default: 128.
-    pub(crate) per_cluster: Option<usize>,
+    pub(crate) per_cluster: Option<Within<usize, 1>>,
     /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: none.
-    pub(crate) kinds: BTreeMap<String, usize>,
+    pub(crate) kinds: BTreeMap<String, Within<usize, 1>>,
 }
 
 /// Bounds on calls to API servers, each cluster counting for itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TransportSpec {
-    /// Time for a connection: DNS, TCP, the proxy and TLS, 100ms to 5m. Default: 10s.
-    pub(crate) connect_timeout: Option<Interval>,
-    /// Time for a whole call that is not a watch, 1s to 10m. Default: 30s.
-    pub(crate) call_timeout: Option<Interval>,
-    /// Calls of reconcilers in flight, without watches; tenants share them. The manager has 16 more for itself. Default: 128.
-    pub(crate) requests_in_flight: Option<usize>,
+    /// Time for a connection: DNS, TCP, the proxy and TLS. Default: 10s.
+    pub(crate) connect_timeout: Option<Within<Interval, { 100 * MS }, { 5 * MINUTE }>>,
+    /// Time for a whole call that is not a watch. Default: 30s.
+    pub(crate) call_timeout: Option<Within<Interval, SECOND, { 10 * MINUTE }>>,
+    /// Calls in flight, without watches; tenants share them. The manager has 16 more for itself. Default: 128.
+    pub(crate) requests_in_flight: Option<Within<usize, 1>>,
     /// Watches in flight. Default: 512.
-    pub(crate) watches_in_flight: Option<usize>,
-    /// Calls and watches that begin per second, up to 1000000; after a pause, as many at once. Default: no limit.
-    pub(crate) requests_per_second: Option<u32>,
+    pub(crate) watches_in_flight: Option<Within<usize, 1>>,
+    /// Calls and watches that begin per second; after a pause, as many at once. Default: no limit.
+    pub(crate) requests_per_second: Option<Within<u32, 1, 1_000_000>>,
     /// Connections at once to one server as one identity. Default: 4096.
-    pub(crate) max_connections: Option<usize>,
-    /// Time for a credential plugin, 1s to 10m. Default: 30s.
-    pub(crate) plugin_timeout: Option<Interval>,
-    /// Largest answer that is read, 1Mi to 1Gi. Default: 64Mi.
-    pub(crate) max_answer: Option<Bytes>,
-    /// Answers to reconcilers' calls held at once, of all clusters together, 64Mi to 64Gi. Default: 256Mi.
-    pub(crate) answers_in_memory: Option<Bytes>,
-    /// Largest event of a watch, 1Mi to 256Mi. Default: 8Mi.
-    pub(crate) max_event: Option<Bytes>,
-    /// Longest `Retry-After` of a server that is honoured, up to 1h. Default: 1m.
-    pub(crate) max_retry_after: Option<Interval>,
+    pub(crate) max_connections: Option<Within<usize, 1>>,
+    /// Time for a credential plugin. Default: 30s.
+    pub(crate) plugin_timeout: Option<Within<Interval, SECOND, { 10 * MINUTE }>>,
+    /// Largest answer that is read. Default: 64Mi.
+    pub(crate) max_answer: Option<Within<Bytes, MI, GI>>,
+    /// Answers to reconcilers' calls held at once, of all clusters together. Default: 256Mi.
+    pub(crate) answers_in_memory: Option<Within<Bytes, { 64 * MI }, { 64 * GI }>>,
+    /// Largest event of a watch. Default: 8Mi.
+    pub(crate) max_event: Option<Within<Bytes, MI, { 256 * MI }>>,
+    /// Longest `Retry-After` of a server that is honoured. Default: 1m.
+    pub(crate) max_retry_after: Option<Within<Interval, 0, HOUR>>,
 }
 
 /// Bounds on metrics.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct MetricsSpec {
-    /// Clusters with series of their own, up to 100000; further ones are counted together. Default: 1000.
-    pub(crate) clusters: Option<usize>,
-    /// Pairs of a reconciler and a cluster with series of their own, up to 1000000. Default: 10000.
-    pub(crate) pairs: Option<usize>,
+    /// Clusters with series of their own; further ones are counted together. Default: 1000.
+    pub(crate) clusters: Option<Within<usize, 0, 100_000>>,
+    /// Pairs of a reconciler and a cluster with series of their own. Default: 10000.
+    pub(crate) pairs: Option<Within<usize, 0, 1_000_000>>,
 }
 
 impl ManagerSpec {
@@ -125,14 +124,17 @@ impl ManagerSpec {
     pub(crate) fn concurrency(&self) -> Concurrency {
         let default = Concurrency::default();
         Concurrency {
-            global: self.concurrency.global.unwrap_or(default.global),
-            per_cluster: self.concurrency.per_cluster.unwrap_or(default.per_cluster),
+            global: self.concurrency.global.map_or(default.global, Within::get),
+            per_cluster: self
+                .concurrency
+                .per_cluster
+                .map_or(default.per_cluster, Within::get),
             // What is no kind has been refused.
             kinds: self
                 .concurrency
                 .kinds
                 .iter()
-                .filter_map(|(kind, limit)| Some((kind.parse().ok()?, *limit)))
+                .filter_map(|(kind, limit)| Some((kind.parse().ok()?, limit.get())))
                 .collect(),
         }
     }
@@ -147,15 +149,17 @@ impl ManagerSpec {
 
     /// How long a stop waits for what is running, the default filled in.
     pub(crate) fn drain_timeout(&self) -> Duration {
-        self.drain_timeout.unwrap_or(Self::DEFAULT_DRAIN).0
+        self.drain_timeout
+            .map_or(Self::DEFAULT_DRAIN, Within::get)
+            .0
     }
 
     /// Bounds on series, the defaults filled in.
     pub(crate) fn metric_limits(&self) -> MetricLimits {
         let default = MetricLimits::default();
         MetricLimits {
-            clusters: self.metrics.clusters.unwrap_or(default.clusters),
-            pairs: self.metrics.pairs.unwrap_or(default.pairs),
+            clusters: self.metrics.clusters.map_or(default.clusters, Within::get),
+            pairs: self.metrics.pairs.map_or(default.pairs, Within::get),
         }
     }
 
@@ -191,25 +195,13 @@ impl ManagerSpec {
         if let Some(local) = &self.local {
             local.check()?;
         }
-        at_least_one("spec.concurrency.global", self.concurrency.global)?;
-        at_least_one("spec.concurrency.perCluster", self.concurrency.per_cluster)?;
-        for (kind, limit) in &self.concurrency.kinds {
+        for kind in self.concurrency.kinds.keys() {
             if let Err(error) = kind.parse::<GroupKind>() {
                 return Err(Refusal::new("spec.concurrency.kinds", error.to_string()));
             }
-            at_least_one(&format!("spec.concurrency.kinds.{kind}"), Some(*limit))?;
         }
-        self.transport.check()?;
         self.caches.check()?;
-        self.metrics.check()?;
         self.registries.check()?;
-        if let Some(timeout) = self.drain_timeout {
-            within(
-                "spec.drainTimeout",
-                timeout,
-                &(Interval::seconds(0)..=Interval::seconds(3600)),
-            )?;
-        }
         self.admin.check()?;
         let nameless = |provider: &&AccessProviderSpec| provider.exec_config.is_none();
         if let Some(provider) = self.access_providers.iter().find(nameless) {
@@ -245,89 +237,36 @@ impl TransportSpec {
     pub(crate) fn options(&self) -> TransportOptions {
         let default = TransportOptions::default();
         let time = |given: Option<Interval>, otherwise| given.map_or(otherwise, |time| time.0);
-        let size = |given: Option<Bytes>, otherwise| {
-            given.map_or(otherwise, |size| {
-                usize::try_from(size.0).unwrap_or(usize::MAX)
-            })
-        };
+        let size = |given: Option<Bytes>, otherwise| given.map_or(otherwise, Bytes::count);
         TransportOptions {
             proxy: default.proxy,
-            connect_timeout: time(self.connect_timeout, default.connect_timeout),
-            call_timeout: time(self.call_timeout, default.call_timeout),
-            max_retry_after: time(self.max_retry_after, default.max_retry_after),
-            max_body: size(self.max_answer, default.max_body),
-            max_answers: size(self.answers_in_memory, default.max_answers),
-            max_line: size(self.max_event, default.max_line),
-            in_flight: self.requests_in_flight.unwrap_or(default.in_flight),
-            watches: self.watches_in_flight.unwrap_or(default.watches),
-            max_connections: self.max_connections.unwrap_or(default.max_connections),
+            connect_timeout: time(
+                self.connect_timeout.map(Within::get),
+                default.connect_timeout,
+            ),
+            call_timeout: time(self.call_timeout.map(Within::get), default.call_timeout),
+            max_retry_after: time(
+                self.max_retry_after.map(Within::get),
+                default.max_retry_after,
+            ),
+            max_body: size(self.max_answer.map(Within::get), default.max_body),
+            max_answers: size(self.answers_in_memory.map(Within::get), default.max_answers),
+            max_line: size(self.max_event.map(Within::get), default.max_line),
+            in_flight: self
+                .requests_in_flight
+                .map_or(default.in_flight, Within::get),
+            watches: self.watches_in_flight.map_or(default.watches, Within::get),
+            max_connections: self
+                .max_connections
+                .map_or(default.max_connections, Within::get),
             max_sockets: default.max_sockets,
             ping_after: default.ping_after,
             ping_grace: default.ping_grace,
-            plugin_timeout: time(self.plugin_timeout, default.plugin_timeout),
+            plugin_timeout: time(self.plugin_timeout.map(Within::get), default.plugin_timeout),
             rate: self.requests_per_second.map(|rate| RateLimit {
-                per_second: f64::from(rate),
-                burst: rate,
+                per_second: f64::from(rate.get()),
+                burst: rate.get(),
             }),
         }
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        let times = [
-            (
-                "spec.transport.connectTimeout",
-                self.connect_timeout,
-                Interval::millis(100)..=Interval::seconds(300),
-            ),
-            (
-                "spec.transport.callTimeout",
-                self.call_timeout,
-                Interval::seconds(1)..=Interval::seconds(600),
-            ),
-            (
-                "spec.transport.pluginTimeout",
-                self.plugin_timeout,
-                Interval::seconds(1)..=Interval::seconds(600),
-            ),
-            (
-                "spec.transport.maxRetryAfter",
-                self.max_retry_after,
-                Interval::seconds(0)..=Interval::seconds(3600),
-            ),
-        ];
-        for (path, time, range) in times {
-            time.map_or(Ok(()), |time| within(path, time, &range))?;
-        }
-        let sizes = [
-            ("spec.transport.maxAnswer", self.max_answer, 1..=1024),
-            (
-                "spec.transport.answersInMemory",
-                self.answers_in_memory,
-                64..=65_536,
-            ),
-            ("spec.transport.maxEvent", self.max_event, 1..=256),
-        ];
-        for (path, size, range) in sizes {
-            let range = Bytes::mebibytes(*range.start())..=Bytes::mebibytes(*range.end());
-            size.map_or(Ok(()), |size| within(path, size, &range))?;
-        }
-        if let Some(rate) = self.requests_per_second {
-            within("spec.transport.requestsPerSecond", rate, &(1..=1_000_000))?;
-        }
-        at_least_one("spec.transport.requestsInFlight", self.requests_in_flight)?;
-        at_least_one("spec.transport.watchesInFlight", self.watches_in_flight)?;
-        at_least_one("spec.transport.maxConnections", self.max_connections)
-    }
-}
-
-impl MetricsSpec {
-    fn check(&self) -> Result<(), Refusal> {
-        for (path, value, most) in [
-            ("spec.metrics.clusters", self.clusters, 100_000),
-            ("spec.metrics.pairs", self.pairs, 1_000_000),
-        ] {
-            value.map_or(Ok(()), |value| within(path, value, &(0..=most)))?;
-        }
-        Ok(())
     }
 }

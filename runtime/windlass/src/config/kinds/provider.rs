@@ -57,7 +57,7 @@ pub(crate) struct ProviderSpec {
     /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<Exec>,
-    /// What kubeconfigs in objects, and kcp, may name: hosts, `*.example.com`, addresses, CIDRs.
+    /// What kubeconfigs in objects, and kcp, name: hosts, `*.example.com`, addresses, CIDRs.
     /// Default: all but loopback, link-local; kcp's host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allow_servers: Option<Vec<String>>,

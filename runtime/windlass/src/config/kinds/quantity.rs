@@ -22,11 +22,6 @@ const UNITS: [(&str, u64); 8] = [
 ];
 
 impl Bytes {
-    /// So many mebibytes.
-    pub(crate) const fn mebibytes(count: u64) -> Self {
-        Self(count << 20)
-    }
-
     /// As many, or as many as there can be.
     pub(crate) fn count(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

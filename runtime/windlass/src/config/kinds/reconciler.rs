@@ -1,8 +1,9 @@
 //! Kind `Reconciler`: a guest at work. Entry point: [`ReconcilerSpec`].
 
+use crate::config::kinds::bounded::SECOND;
 use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{
-    Interval, IsolationSpec, Origin, ReconcilerLimits, Refusal, RuleSpec, rules,
+    Interval, IsolationSpec, Items, Origin, ReconcilerLimits, Refusal, RuleSpec, Within, rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,18 +28,18 @@ pub(crate) struct ReconcilerSpec {
     /// Passed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
-    /// Values of Secrets and ConfigMaps of its namespace, up to 16 mappings that are merged into `config`. Only in a cluster. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) config_from: Vec<ConfigSource>,
+    /// Values of Secrets and ConfigMaps of its namespace: mappings that are merged into `config`. Only in a cluster. Default: none.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) config_from: Items<ConfigSource, 0, 16>,
     /// Limits of its calls.
     #[serde(default)]
     pub(crate) limits: ReconcilerLimits,
     /// `fresh`: each call has its own instance; `reuse`: calls share instances, within the default or the given bounds. Default: fresh.
     #[serde(default)]
     pub(crate) isolation: IsolationSpec,
-    /// How often every object is reconciled without a change, 10s or more; a tenth more or less. Default: never.
+    /// How often every object is reconciled without a change; a tenth more or less. Default: never.
     #[serde(default)]
-    pub(crate) resync: Option<Interval>,
+    pub(crate) resync: Option<Within<Interval, { 10 * SECOND }>>,
 }
 
 /// A value of `configFrom`: of exactly one of the two.
@@ -70,9 +71,6 @@ pub(crate) struct ClustersSpec {
 }
 
 impl ConfigSource {
-    /// Most sources of one Reconciler.
-    const MOST: usize = 16;
-
     fn check(&self, path: &str) -> Result<(), Refusal> {
         let name = match (&self.secret, &self.config_map) {
             (Some(name), None) | (None, Some(name)) => name,
@@ -98,19 +96,12 @@ impl ConfigSource {
             let message = "it is for Reconcilers in a cluster: write the values into config";
             return Err(Refusal::new(path, message));
         }
-        if sources.len() > Self::MOST {
-            let message = format!("expected up to {}, found {}", Self::MOST, sources.len());
-            return Err(Refusal::new(path, message));
-        }
         let mut sources = sources.iter().enumerate();
         sources.try_for_each(|(index, source)| source.check(&format!("{path}[{index}]")))
     }
 }
 
 impl ReconcilerSpec {
-    /// The shortest time between two looks at everything.
-    pub(crate) const LEAST_RESYNC: Interval = Interval::seconds(10);
-
     /// The tenant's name, the default filled in.
     pub(crate) fn tenant(&self) -> &str {
         self.tenant.as_deref().unwrap_or("default")
@@ -134,16 +125,6 @@ impl ReconcilerSpec {
         self.guest.check(origin)?;
         ConfigSource::check_all(&self.config_from, origin)?;
         rules::check(&self.rules)?;
-        self.limits.check("spec.limits")?;
-        self.isolation.check()?;
-        if let Some(resync) = self.resync
-            && resync < Self::LEAST_RESYNC
-        {
-            return Err(Refusal::new(
-                "spec.resync",
-                format!("expected {} or more, found {resync}", Self::LEAST_RESYNC),
-            ));
-        }
         if self.clusters.local == Some(false) && self.clusters.provider == Some(false) {
             return Err(Refusal::new(
                 "spec.clusters",

@@ -1,7 +1,7 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
 use crate::config::kinds::guests::GuestsSpec;
-use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, rules};
+use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, Within, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use windlass_fleet::selector::{LabelSelector, SelectorError};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TenantSpec {
-    /// Its share of the queue and of the processors beside other tenants. Default: 1; at most 1000.
-    pub(crate) weight: Option<u32>,
+    /// Its share of the queue and of the processors beside other tenants. Default: 1.
+    pub(crate) weight: Option<Within<u32, 1, 1000>>,
     /// Limits of its reconcilers together.
     pub(crate) limits: TenantLimits,
     /// A ceiling for the rules of its reconcilers. Default: none for Reconcilers in files; those in a cluster are granted nothing.
@@ -164,7 +164,7 @@ impl Impersonate {
 impl TenantSpec {
     /// Its share, the default filled in.
     pub(crate) fn weight(&self) -> u32 {
-        self.weight.unwrap_or(1)
+        self.weight.map_or(1, Within::get)
     }
 
     /// What its guests may use together, the defaults filled in.
@@ -174,14 +174,6 @@ impl TenantSpec {
 
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        if let Some(weight) = self.weight
-            && !(1..=1000).contains(&weight)
-        {
-            return Err(Refusal::new(
-                "spec.weight",
-                format!("expected 1 to 1000, found {weight}"),
-            ));
-        }
         self.impersonate
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
@@ -192,7 +184,6 @@ impl TenantSpec {
         self.clusters
             .as_ref()
             .map_or(Ok(()), TenantClusters::check)?;
-        self.limits.check()?;
         rules::check(self.rules.as_deref().unwrap_or_default())
     }
 }
