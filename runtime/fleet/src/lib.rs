@@ -70,6 +70,7 @@ pub mod backoff;
 mod rate_limit;
 pub mod pause;
 pub mod file;
+pub mod private_folder;
 mod program;
 mod task;
 mod queue;

@@ -2,10 +2,8 @@
 
 mod allocator;
 mod output;
-mod private_folder;
 mod logging;
 mod watch;
-mod registry;
 mod config;
 mod types;
 mod cli;

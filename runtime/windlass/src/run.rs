@@ -24,7 +24,6 @@ use crate::dev::simulated::Simulated;
 use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
 use crate::reconcilers::{Change, Reconcilers, Sources};
-use crate::registry::Registries;
 use crate::status::guest_metrics::GuestMetrics;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -47,6 +46,7 @@ use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::manager::{Builder, Manager, ManagerOptions, TenantOptions};
 use windlass_fleet::metrics::Metrics;
+use windlass_registry::Registries;
 use windlass_sandbox::Options;
 
 /// How long a start waits for slow guests once one guest serves.

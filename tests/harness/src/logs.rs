@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 /// Calls after the first do nothing. The variable `WINDLASS_LOG` (default `info,windlass=debug`) filters as `RUST_LOG` does elsewhere.
 pub fn init() {
     let filter = EnvFilter::try_from_env("WINDLASS_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("info,windlass=debug,windlass_fleet=debug,windlass_sandbox=debug")
+        EnvFilter::new("info,windlass=debug,windlass_fleet=debug,windlass_sandbox=debug,windlass_registry=debug")
     });
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -12,13 +12,13 @@ use crate::dev::seed::Layout;
 use crate::guests::{Lack, component, lacks};
 use crate::output::{Tone, printable, size, spent};
 use crate::reconcilers;
-use crate::registry::{Reference, SCHEME};
 use anyhow::{Context, Result, bail};
 use missing::missing;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use windlass_registry::{Reference, SCHEME};
 use windlass_sandbox::{CustomResource, Inspection, Options};
 
 /// Calls the component's `describe` and prints the description with the rules that it needs.

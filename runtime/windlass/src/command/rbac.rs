@@ -12,12 +12,12 @@ use crate::guests::TenantPolicy;
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
 use crate::reconcilers::{component, wanted};
-use crate::registry::Registries;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use windlass_fleet::Rule;
+use windlass_registry::Registries;
 use windlass_sandbox::{Inspection, Options, Sandbox};
 
 /// Prints the roles. Each guest is asked what it watches and calls. A guest that cannot be asked is assumed to use all of its rules,

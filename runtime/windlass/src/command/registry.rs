@@ -6,13 +6,13 @@ use crate::config::registries;
 use crate::dev::guest_build::built;
 use crate::guests::component;
 use crate::output::{Tone, size};
-use crate::registry::{GuestPolicy, Pulled, Reference, Registries, RegistryOptions, Wanted};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use windlass_fleet::file;
+use windlass_registry::{GuestPolicy, Pulled, Reference, Registries, RegistryOptions, Wanted};
 use windlass_sandbox::Options;
 
 /// Pushes a component under a tag. It is checked first: nobody could run another one.

@@ -2,9 +2,9 @@
 
 use crate::config::load::Configuration;
 use crate::config::proxy;
-use crate::registry::RegistryOptions;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use windlass_registry::RegistryOptions;
 
 /// The options of a configuration. `cache` is the folder of compiled guests, if there is one: pulled images are in a folder of it.
 ///
@@ -26,6 +26,7 @@ pub(crate) fn options(
         usual_docker_config: usual_docker_config(),
         proxy: proxy::from_environment()?,
         folder: cache.map(|cache| cache.join("pulled")),
+        temporary: std::env::temp_dir(),
         kept_bytes: spec.cache_size(),
         largest: spec.max_component(),
         timeout: spec.timeout().0,

@@ -6,13 +6,13 @@ use crate::config::kinds::{
     Ceiling, Effective, GuestsSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec, TenantClusters,
     TenantSpec,
 };
-use crate::registry::GuestPolicy;
 use std::sync::Arc;
 use windlass_fleet::grant::ClusterBound;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{Grant, Rule};
+use windlass_registry::GuestPolicy;
 use windlass_sandbox::Rights;
 
 /// A tenant's bounds on the grants and limits of its reconcilers.

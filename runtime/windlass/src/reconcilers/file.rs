@@ -5,9 +5,9 @@ use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
 use crate::config::load::Document;
 use crate::dev::guest_build::built;
 use crate::guests::{LoadFailure, TenantPolicy};
-use crate::registry::{Lookup, PullSecret, Reference, Registries, Wanted};
 use std::path::{Path, PathBuf};
 use windlass_fleet::file::{self, FileError};
+use windlass_registry::{Lookup, PullSecret, Reference, Registries, Wanted};
 use windlass_sandbox::Digest;
 
 /// Where guests come from.

@@ -12,12 +12,12 @@ use crate::config::kinds::GuestSource;
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::Document;
 use crate::guests::{LoadFailure, TenantPolicy};
-use crate::registry::{GuestPolicy, Lookup};
 use crate::status::reconcilers::{LastChange, ReconcilerStatus};
 use crate::status::view::RollbackReply;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 use tokio::task::{AbortHandle, Id};
+use windlass_registry::{GuestPolicy, Lookup};
 use windlass_sandbox::Digest;
 
 /// Everything that a reconciler is loaded from. It is loaded again when this changes.

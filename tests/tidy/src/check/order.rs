@@ -8,7 +8,12 @@ use crate::rust::path_segments;
 use crate::{Finding, Repository, RustFile};
 
 /// Crates whose modules import only modules that the root lists above them.
-const ORDERED: [&str; 3] = ["runtime/fleet", "runtime/apiserver", "runtime/windlass"];
+const ORDERED: [&str; 4] = [
+    "runtime/fleet",
+    "runtime/registry",
+    "runtime/apiserver",
+    "runtime/windlass",
+];
 
 /// An import from one top-level module of a crate to another.
 #[derive(Debug)]

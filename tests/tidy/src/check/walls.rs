@@ -4,20 +4,27 @@ use crate::crates::{Crate, crates};
 use crate::{Finding, Repository, RustFile};
 
 /// Which of our crates a crate's own code may import.
-const IMPORTS: [(&str, &[&str]); 6] = [
+const IMPORTS: [(&str, &[&str]); 7] = [
     ("runtime/fleet", &[]),
     ("runtime/apiserver", &[]),
     ("runtime/sandbox", &["windlass-fleet"]),
+    ("runtime/registry", &["windlass-fleet"]),
     (
         "runtime/windlass",
-        &["windlass-fleet", "windlass-sandbox", "windlass-apiserver"],
+        &[
+            "windlass-fleet",
+            "windlass-sandbox",
+            "windlass-registry",
+            "windlass-apiserver",
+        ],
     ),
     ("guest-sdk/rust", &[]),
     ("tests/tidy", &[]),
 ];
 
-/// Crates that could speak to API servers, by the folder in which they must not. The program asks its own admin endpoint over HTTP.
-const CLIENTS: [(&str, &[&str]); 3] = [
+/// Crates that could speak to API servers, by the folder in which they must not. The program asks its own admin endpoint over HTTP, and
+/// registries are no API servers.
+const CLIENTS: [(&str, &[&str]); 4] = [
     (
         "runtime/fleet/src/",
         &[
@@ -38,6 +45,7 @@ const CLIENTS: [(&str, &[&str]); 3] = [
             "tower",
         ],
     ),
+    ("runtime/registry/src/", &["kube_client"]),
     ("runtime/windlass/src/", &["kube_client"]),
 ];
 
@@ -248,6 +256,7 @@ mod tests {
             findings("runtime/fleet/Cargo.toml", &fleet)[0]
                 .contains("must not import windlass-sandbox")
         );
+        assert!(!passes("runtime/registry/Cargo.toml", &fleet));
         assert!(passes("runtime/windlass/Cargo.toml", &fleet));
         let tests = LINTS.replace(
             "[dependencies]",

@@ -2,10 +2,10 @@
 
 use crate::config::kinds::bounded::{DAY, SECOND};
 use crate::config::kinds::{Interval, Origin, Refusal, Within};
-use crate::registry::{ImageDigest, Reference};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use windlass_registry::{ImageDigest, Reference};
 
 /// Where the component is: exactly one of `path`, `name` and `image`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
 //! Where a tenant's guests may come from, and who must have signed them. Entry point: [`GuestsSpec`].
 
 use crate::config::kinds::{Items, Refusal};
-use crate::registry::{GuestPolicy, ImagePattern, PublicKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windlass_registry::{GuestPolicy, ImagePattern, PublicKey};
 
 /// Bounds on the images of a tenant. With any of them, files are no guests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,10 +2,10 @@
 
 use crate::config::kinds::bounded::{GI, HOUR, MI, SECOND, TI};
 use crate::config::kinds::{Bytes, Interval, Items, Refusal, Within};
-use crate::registry::is_host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use windlass_registry::is_host;
 
 /// How registries are reached, and what is kept of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,13 +7,13 @@
 use super::fetched::tools_of_user;
 use super::inputs::Inputs;
 use super::{BuildError, io_error};
-use crate::private_folder::make_private;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use windlass_fleet::file;
+use windlass_fleet::private_folder::make_private;
 
 /// The folder among the tools of a user.
 const FOLDER: &str = "components";

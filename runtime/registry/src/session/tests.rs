@@ -1,7 +1,7 @@
 //! Logins that a registry with a token server accepts.
 
 use super::*;
-use crate::registry::transport::HttpOptions;
+use crate::transport::HttpOptions;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -8,11 +8,12 @@ const PREFIX: &str = "sha256:";
 
 /// A SHA-256. Prints as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ImageDigest([u8; 32]);
+pub struct ImageDigest([u8; 32]);
 
 impl ImageDigest {
     /// The digest of these bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -22,7 +23,8 @@ impl ImageDigest {
     }
 
     /// Reads `sha256:…`. `None`: it is none.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix(PREFIX)?.as_bytes();
         if hex.len() != 64 {
             return None;
@@ -40,7 +42,8 @@ impl ImageDigest {
     }
 
     /// The hexadecimal digits alone.
-    pub(crate) fn hex(&self) -> String {
+    #[must_use]
+    pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Looks an image up: which component it is now. Entry point: [`Registries::look_up`].
 
-use super::digest::ImageDigest;
-use super::error::RegistryError;
-use super::manifest::Manifest;
-use super::policy::GuestPolicy;
-use super::reference::Reference;
-use super::session::Session;
-use super::signature::{self, Signature};
-use super::store::{Image, Place, Store};
-use super::{Opened, PullSecret, Registries};
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::Manifest;
+use crate::policy::GuestPolicy;
+use crate::reference::Reference;
+use crate::registries::{Opened, PullSecret, Registries};
+use crate::session::Session;
+use crate::signature::{self, Signature};
+use crate::store::{Image, Place, Store};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,42 +20,42 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is looked up, for whom, and what must hold for it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// The image. A digest pins it.
-    pub(crate) image: Reference,
+    pub image: Reference,
     /// The tenant. It gets no image that only another tenant may read.
-    pub(crate) tenant: String,
+    pub tenant: String,
     /// Where the login is; none: with this process's user.
-    pub(crate) secret: Option<PullSecret>,
+    pub secret: Option<PullSecret>,
     /// How often a tag is looked up again; a tenth more or less.
-    pub(crate) interval: Duration,
+    pub interval: Duration,
     /// Where it may come from, and who must have signed it.
-    pub(crate) policy: GuestPolicy,
+    pub policy: GuestPolicy,
     /// Whether a policy without registries allows all.
-    pub(crate) any_by_default: bool,
+    pub any_by_default: bool,
     /// Whether the image that the registry named last will do while it is silent.
-    pub(crate) last_will_do: bool,
+    pub last_will_do: bool,
 }
 
 /// An image that is here and may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pulled {
+pub struct Pulled {
     /// The file of its component.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The digest of its manifest.
-    pub(crate) digest: ImageDigest,
+    pub digest: ImageDigest,
     /// The digest of its component.
-    pub(crate) component: ImageDigest,
+    pub component: ImageDigest,
 }
 
 /// What came of a look-up. It holds until it is due.
 #[derive(Debug, Clone)]
-pub(crate) struct Lookup {
+pub struct Lookup {
     wanted: Wanted,
     /// The image, or why there is none.
-    pub(crate) outcome: Result<Pulled, String>,
+    pub outcome: Result<Pulled, String>,
     /// When to look it up again; none: never, because it is pinned and here.
-    pub(crate) due: Option<Instant>,
+    pub due: Option<Instant>,
     /// The wait before the next attempt after a failure, and none after success.
     wait: Option<Duration>,
     /// Whether the registry was silent.
@@ -70,7 +70,7 @@ impl Registries {
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
-    pub(crate) async fn look_up(&self, wanted: Wanted, before: Option<Lookup>) -> Lookup {
+    pub async fn look_up(&self, wanted: Wanted, before: Option<Lookup>) -> Lookup {
         let before = before.filter(|before| before.wanted == wanted);
         let before = match before {
             Some(before) if before.holds(Instant::now()) => return before,
@@ -271,12 +271,14 @@ impl Lookup {
     }
 
     /// What was looked up.
-    pub(crate) fn image(&self) -> &Reference {
+    #[must_use]
+    pub fn image(&self) -> &Reference {
         &self.wanted.image
     }
 
     /// Whether there is no image only because the registry was silent.
-    pub(crate) fn found_silence(&self) -> bool {
+    #[must_use]
+    pub fn found_silence(&self) -> bool {
         self.outcome.is_err() && self.is_silent
     }
 

@@ -1,6 +1,5 @@
 //! Logins for registries, as docker keeps them. Entry point: [`DockerConfig::login`].
 
-use super::transport::basic;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
@@ -36,11 +35,14 @@ pub(crate) enum Login {
 
 /// Why there is no login. Never holds one.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CredentialsError {
+pub enum CredentialsError {
+    /// The configuration, and where it is damaged.
     #[error("{0}: it is no configuration of docker: {1}")]
     Unreadable(String, String),
+    /// The entry of a host.
     #[error("the login for {0} is not readable: log in again with docker login")]
     Damaged(String),
+    /// The program, and what is wrong with it.
     #[error("the credential helper {0} {1}")]
     Helper(String, String),
 }
@@ -145,6 +147,20 @@ impl DockerConfig {
             .max_by_key(|(key, _)| key.len())
             .map(|(_, entry)| entry)
     }
+}
+
+/// The header of a user and a password.
+///
+/// # Errors
+/// Never with what base64 makes.
+pub(crate) fn basic(
+    user: &str,
+    password: &str,
+) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let login = STANDARD.encode(format!("{user}:{password}"));
+    let mut value = HeaderValue::from_str(&format!("Basic {login}"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Parses a file with logins, of which the error holds nothing.

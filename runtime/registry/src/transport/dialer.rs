@@ -2,8 +2,9 @@
 //!
 //! Through HTTP proxies every registry gets a tunnel, so that a proxy sees no request.
 
+use crate::credentials::basic;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Uri};
+use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -77,21 +78,6 @@ impl Dialer {
             ProxyFailure { proxy, reason }.into()
         })
     }
-}
-
-/// The header of a user and a password.
-///
-/// # Errors
-/// Never with what base64 makes.
-pub(in crate::registry) fn basic(
-    user: &str,
-    password: &str,
-) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
-    use base64::Engine as _;
-    let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-    let mut value = HeaderValue::from_str(&format!("Basic {login}"))?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 impl Service<Uri> for Dialer {

@@ -26,18 +26,20 @@ enum Algorithm {
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PublicKey {
+pub struct PublicKey {
     algorithm: Algorithm,
     key: Vec<u8>,
 }
 
 /// Why a text is no key that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KeyError {
+pub enum KeyError {
+    /// Another text.
     #[error(
         "it is no public key in PEM: paste the file cosign.pub, from -----BEGIN PUBLIC KEY----- on"
     )]
     Pem,
+    /// RSA, for instance.
     #[error("it is of an algorithm that is not supported: use ECDSA P-256 or Ed25519")]
     Algorithm,
 }
@@ -47,7 +49,7 @@ impl PublicKey {
     ///
     /// # Errors
     /// [`KeyError`]
-    pub(crate) fn parse(pem: &str) -> Result<Self, KeyError> {
+    pub fn parse(pem: &str) -> Result<Self, KeyError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes());
         let der = der.map_err(|_| KeyError::Pem)?;
         let der: &[u8] = der.as_ref();

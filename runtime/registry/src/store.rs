@@ -8,18 +8,18 @@
 //!
 //! Any number of processes may share the folder. It is closed to other users, because images may be private.
 
-use super::digest::ImageDigest;
-use super::error::RegistryError;
-use super::manifest::ComponentLayer;
-use super::reference::Reference;
-use super::signature::Signature;
-use crate::private_folder::make_private;
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::ComponentLayer;
+use crate::reference::Reference;
+use crate::signature::Signature;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use windlass_fleet::file;
+use windlass_fleet::private_folder::make_private;
 
 const COMPONENT: &str = "component.wasm";
 const ABOUT: &str = "image.json";

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When it cannot be made, or others can use it.
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+pub fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

@@ -1,25 +1,27 @@
 //! Where a tenant's guests may come from, and who must have signed them. Entry point: [`GuestPolicy`].
 
-use super::reference::{Reference, SCHEME, is_host};
-use super::signature::PublicKey;
+use crate::reference::{Reference, SCHEME, is_host};
+use crate::signature::PublicKey;
 use windlass_fleet::name::NamePattern;
 
 /// A tenant's policy. Default: any registry, signed or not.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct GuestPolicy {
+pub struct GuestPolicy {
     /// The registries; none: those that the caller takes for absent ones.
-    pub(crate) registries: Option<Vec<ImagePattern>>,
+    pub registries: Option<Vec<ImagePattern>>,
     /// The keys of which one must have signed; empty: none need have.
-    pub(crate) keys: Vec<PublicKey>,
+    pub keys: Vec<PublicKey>,
 }
 
 /// Why a policy refuses a guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PolicyError {
+pub enum PolicyError {
+    /// An image of a registry that the policy does not name.
     #[error(
         "{0} is not of a registry that the tenant may use: add it to spec.guests.registries of the Tenant"
     )]
     Elsewhere(String),
+    /// A file, where the policy wants images.
     #[error(
         "{0} is a file, and spec.guests of the Tenant asks for images: push it with windlass push and name it in spec.guest.image"
     )]
@@ -46,7 +48,7 @@ impl GuestPolicy {
     ///
     /// # Errors
     /// [`PolicyError::File`]
-    pub(crate) fn check_file(&self, path: &std::path::Path) -> Result<(), PolicyError> {
+    pub fn check_file(&self, path: &std::path::Path) -> Result<(), PolicyError> {
         match self.registries.is_none() && self.keys.is_empty() {
             true => Ok(()),
             false => Err(PolicyError::File(path.display().to_string())),
@@ -56,14 +58,15 @@ impl GuestPolicy {
 
 /// A host, and the first parts of a name. Covers every name that begins with these parts. `*` stands for any characters of a part.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ImagePattern {
+pub struct ImagePattern {
     host: NamePattern,
     parts: Vec<NamePattern>,
 }
 
 impl ImagePattern {
     /// Reads `HOST[:PORT][/PART…]`. `None`: it is none.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_suffix('/').unwrap_or(text).split('/');
         let host = parts.next()?;
         let parts: Vec<&str> = parts.collect();

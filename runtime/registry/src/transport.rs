@@ -7,9 +7,7 @@
 
 mod dialer;
 
-pub(super) use dialer::basic;
-
-use super::error::RegistryError;
+use crate::error::RegistryError;
 use bytes::Bytes;
 use dialer::Dialer;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};

@@ -1,7 +1,7 @@
 //! A Sigstore bundle v0.3 with a signed statement about an image. Entry point: [`verify`].
 
 use super::{PublicKey, SIGNS_IMAGE, SignatureError, check_signed, decode, read};
-use crate::registry::digest::ImageDigest;
+use crate::digest::ImageDigest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;

@@ -1,35 +1,59 @@
 //! Why an image is not available. Entry point: [`RegistryError`].
 
-use super::credentials::CredentialsError;
-use super::digest::ImageDigest;
-use super::manifest::LayoutError;
-use super::policy::PolicyError;
-use super::signature::SignatureError;
+use crate::credentials::CredentialsError;
+use crate::digest::ImageDigest;
+use crate::manifest::LayoutError;
+use crate::policy::PolicyError;
+use crate::signature::SignatureError;
 use http::StatusCode;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why an image is not available. Never holds credentials.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RegistryError {
+pub enum RegistryError {
     /// No connection.
     #[error("{host} cannot be reached: {reason}")]
-    Unreachable { host: String, reason: String },
+    Unreachable {
+        /// The registry.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
     /// No answer in time.
     #[error("{host} does not answer within {after:?}: check that the registry is up")]
-    Timeout { host: String, after: Duration },
+    Timeout {
+        /// The registry.
+        host: String,
+        /// The limit.
+        after: Duration,
+    },
     /// The whole of it took too long.
     #[error("{image} did not come within {after:?}: raise spec.registries.timeout of the Manager")]
-    Slow { image: String, after: Duration },
+    Slow {
+        /// The image.
+        image: String,
+        /// The limit.
+        after: Duration,
+    },
     /// The connection broke.
     #[error("the answer of {host} broke off: {reason}")]
-    Broken { host: String, reason: String },
+    Broken {
+        /// The registry.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
     /// A failure of the registry.
     #[error("{host} answers {status} to {method} {path}{detail}")]
     Status {
+        /// The registry.
         host: String,
+        /// The answer.
         status: StatusCode,
+        /// Of the request.
         method: String,
+        /// Of the request.
         path: String,
         /// What the registry says, in brackets.
         detail: String,
@@ -37,9 +61,13 @@ pub(crate) enum RegistryError {
     /// The registry does not let us.
     #[error("{host} denies access to {image} ({status}): {remedy}")]
     Denied {
+        /// The registry.
         host: String,
+        /// The image.
         image: String,
+        /// The answer.
         status: StatusCode,
+        /// What to do.
         remedy: &'static str,
     },
     /// There is no such image.
@@ -48,28 +76,49 @@ pub(crate) enum RegistryError {
     /// More than is read.
     #[error("{what} has more than {most} bytes: {remedy}")]
     TooLarge {
+        /// What was read.
         what: String,
+        /// The limit, in bytes.
         most: u64,
+        /// What to do.
         remedy: &'static str,
     },
     /// Other bytes than asked for.
     #[error("{what} is not what was asked for: its digest is {found}, not {expected}")]
     Digest {
+        /// What was read.
         what: String,
+        /// The digest that was asked for.
         expected: ImageDigest,
+        /// The digest of what came.
         found: ImageDigest,
     },
     /// An answer that no registry gives.
     #[error("{host} is not understood: {reason}")]
-    Foreign { host: String, reason: String },
+    Foreign {
+        /// The registry.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
     /// It sends us where we do not go.
     #[error(
         "{host} refers to {to}, which is not HTTPS: allow the host in spec.registries.plainHttp of the Manager if its network is trusted"
     )]
-    Plain { host: String, to: String },
+    Plain {
+        /// The registry.
+        host: String,
+        /// Where it refers to.
+        to: String,
+    },
     /// The image holds no guest.
     #[error("{image} {reason}")]
-    Layout { image: String, reason: LayoutError },
+    Layout {
+        /// The image.
+        image: String,
+        /// The cause.
+        reason: LayoutError,
+    },
     /// The tenant's policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -81,7 +130,9 @@ pub(crate) enum RegistryError {
     /// Somebody else signed it.
     #[error("{image} has a signature that does not count: it {reason}")]
     Signature {
+        /// The image.
         image: String,
+        /// The cause.
         reason: SignatureError,
     },
     /// The credentials cannot be read.
@@ -89,22 +140,52 @@ pub(crate) enum RegistryError {
     Credentials(#[from] CredentialsError),
     /// The Secret with the credentials cannot be read.
     #[error("the pull secret {secret} cannot be read: {reason}")]
-    Secret { secret: String, reason: String },
+    Secret {
+        /// Its namespace and name.
+        secret: String,
+        /// The cause.
+        reason: String,
+    },
     /// The Secret is there, and of no use.
     #[error("the pull secret {secret} cannot be used: {reason}")]
-    SecretContent { secret: String, reason: String },
+    SecretContent {
+        /// Its namespace and name.
+        secret: String,
+        /// The cause.
+        reason: String,
+    },
     /// The Secret is for other registries.
     #[error("the pull secret {secret} has no login for {host}: add one, or name another Secret")]
-    NoLogin { secret: String, host: String },
+    NoLogin {
+        /// Its namespace and name.
+        secret: String,
+        /// The registry.
+        host: String,
+    },
     /// The file with the credentials cannot be read.
     #[error("{}: the logins of docker cannot be read: {reason}", .path.display())]
-    DockerConfig { path: PathBuf, reason: String },
+    DockerConfig {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
     /// The files of the cache cannot be written.
     #[error("{}: pulled images cannot be kept: {reason}", .path.display())]
-    Store { path: PathBuf, reason: String },
+    Store {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
     /// The files of an authority.
     #[error("{}: {reason}", .path.display())]
-    Authority { path: PathBuf, reason: String },
+    Authority {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
 }
 
 impl RegistryError {

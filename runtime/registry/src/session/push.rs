@@ -1,10 +1,10 @@
 //! Pushes an image. Entry point: [`Session::push`].
 
 use super::Session;
-use crate::registry::digest::ImageDigest;
-use crate::registry::error::RegistryError;
-use crate::registry::manifest::OCI_MANIFEST;
-use crate::registry::transport::{Ask, authority, is_same_origin};
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::OCI_MANIFEST;
+use crate::transport::{Ask, authority, is_same_origin};
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{Method, StatusCode};
@@ -16,7 +16,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`RegistryError`]
-    pub(in crate::registry) async fn push(
+    pub(crate) async fn push(
         &self,
         blobs: Vec<Vec<u8>>,
         manifest: Vec<u8>,

@@ -8,9 +8,9 @@ mod bundle;
 mod key;
 mod simple;
 
-pub(crate) use key::PublicKey;
+pub use key::{KeyError, PublicKey};
 
-use super::digest::ImageDigest;
+use crate::digest::ImageDigest;
 use serde::{Deserialize, Serialize};
 
 /// The artifacts and layers that hold signatures.
@@ -54,15 +54,20 @@ impl Signature {
 
 /// Why a signature does not count. Reads behind "it".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SignatureError {
+pub enum SignatureError {
+    /// It is damaged, or no signature.
     #[error("cannot be read: {0}")]
     Unreadable(String),
+    /// An attestation, or the signature of a file.
     #[error("is of another kind: {0:?}")]
     Kind(String),
+    /// It does not name the digest of the image.
     #[error("signs another image")]
     OtherImage,
+    /// A stranger made it.
     #[error("is by none of the keys in spec.guests.signatures.keys")]
     OtherKey,
+    /// A certificate stands for its key.
     #[error(
         "is keyless, by a certificate, and only the keys in spec.guests.signatures.keys count: sign the image with cosign sign --key too"
     )]

@@ -4,12 +4,12 @@ mod challenge;
 mod push;
 mod signatures;
 
-use super::credentials::Login;
-use super::digest::ImageDigest;
-use super::error::RegistryError;
-use super::manifest::MANIFESTS;
-use super::reference::Reference;
-use super::transport::{Answer, Ask, Http, is_same_origin};
+use crate::credentials::Login;
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::MANIFESTS;
+use crate::reference::Reference;
+use crate::transport::{Answer, Ask, Http, is_same_origin};
 use challenge::Challenge;
 use http::header::HeaderName;
 use http::{HeaderValue, Method, StatusCode, Uri};

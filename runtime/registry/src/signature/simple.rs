@@ -1,7 +1,7 @@
 //! A payload of cosign's older format and its signature. Entry point: [`verify`].
 
 use super::{PublicKey, SIGNS_IMAGE, SignatureError, check_signed, decode, read};
-use crate::registry::digest::ImageDigest;
+use crate::digest::ImageDigest;
 use serde::Deserialize;
 
 /// The kinds of a payload that signs an image: by older and by newer versions.

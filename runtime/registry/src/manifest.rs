@@ -3,7 +3,7 @@
 //! Read are the Wasm artifacts of the CNCF (`wkg`, `wash` and `windlass push` write these), and what older `wash` and `spin` push:
 //! exactly one layer is a component. Other layers, such as the description of an application that `spin` adds, are not read.
 
-use super::digest::ImageDigest;
+use crate::digest::ImageDigest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -65,15 +65,20 @@ pub(crate) struct ComponentLayer {
 
 /// Why an image holds no guest. Reads behind the name of the image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LayoutError {
+pub enum LayoutError {
+    /// No manifest of an image.
     #[error("has a manifest that cannot be read: {0}")]
     Unreadable(String),
+    /// Several images under one name.
     #[error("is an index of {0} images: name one of them by its digest")]
     Index(usize),
+    /// An image of another sort, with the types of its layers.
     #[error("holds no component, but layers of the types {0}: push it with windlass push")]
     NoComponent(String),
+    /// More than one component.
     #[error("holds {0} components: push each as an image of its own")]
     Several(usize),
+    /// A hash of another sort.
     #[error("names its component by {0:?}, which is not a SHA-256 digest")]
     Digest(String),
 }

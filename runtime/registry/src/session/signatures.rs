@@ -1,10 +1,10 @@
 //! Finds the signatures of an image in its registry. Entry point: [`Session::signatures`].
 
 use super::{MAX_MANIFEST, Session};
-use crate::registry::digest::ImageDigest;
-use crate::registry::error::RegistryError;
-use crate::registry::manifest::{Descriptor, Manifest};
-use crate::registry::signature::{BUNDLE, SIMPLE, SIMPLE_CERTIFICATE, SIMPLE_SIGNATURE, Signature};
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::{Descriptor, Manifest};
+use crate::signature::{BUNDLE, SIMPLE, SIMPLE_CERTIFICATE, SIMPLE_SIGNATURE, Signature};
 use http::{Method, StatusCode};
 
 /// Signatures of each format that are looked at: the newest, which registries and signers append. A user who may push can add more, and so
@@ -21,7 +21,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// When the registry does not answer. An artifact that is not as it should be is no signature.
-    pub(in crate::registry) async fn signatures(
+    pub(crate) async fn signatures(
         &self,
         image: ImageDigest,
     ) -> Result<Vec<Signature>, RegistryError> {

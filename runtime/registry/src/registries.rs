@@ -1,44 +1,20 @@
-//! Guests from registries: images are looked up, verified, pulled and kept. Entry points: [`Registries::look_up`] and [`Registries::push`].
-//!
-//! Invariants:
-//! * Nothing is asked of a registry that the tenant's policy does not name.
-//! * A component is handed out only if its digest is that of its manifest, the manifest's is the one that was looked up, and one of the
-//!   policy's keys has signed that digest. So a registry, a cache or a proxy cannot put another component in its place.
-//! * If the registry is silent, the image that it named last, and that was good, is used. If it answers, its answer counts.
-//!
-//! Cost: a HEAD for each image and interval, of a connection that is kept. Everything that is read has a limit in bytes and in time.
+//! The registries of a process: logins, and what is kept on disk. Entry points: [`Registries::new`] and [`Registries::push`].
 
-mod credentials;
-mod digest;
-mod error;
-mod transport;
-mod lookup;
-mod manifest;
-mod policy;
-mod reference;
-mod session;
-mod signature;
-mod store;
-
-pub(crate) use digest::ImageDigest;
-pub(crate) use error::RegistryError;
-pub(crate) use lookup::{Lookup, Pulled, Wanted};
-pub(crate) use policy::{GuestPolicy, ImagePattern};
-pub(crate) use reference::{Reference, SCHEME, is_host};
-pub(crate) use signature::PublicKey;
-
-use credentials::{CredentialsError, DockerConfig, Login, MAX_CONFIG};
-use manifest::Manifest;
+use crate::credentials::{CredentialsError, DockerConfig, Login, MAX_CONFIG};
+use crate::digest::ImageDigest;
+use crate::error::RegistryError;
+use crate::manifest::Manifest;
+use crate::reference::Reference;
+use crate::session::Session;
+use crate::store::Store;
+use crate::transport::{Http, HttpOptions};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use store::Store;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
-use transport::{Http, HttpOptions};
 use windlass_fleet::api::{GetOptions, ReadMode};
 use windlass_fleet::cluster::ProxyFromEnvironment;
 use windlass_fleet::file;
@@ -69,58 +45,63 @@ const SECRET_TYPES: [SecretType; 2] = [
 
 /// How registries are reached, and what is kept.
 #[derive(Debug, Clone)]
-pub(crate) struct RegistryOptions {
+pub struct RegistryOptions {
     /// A file of authorities (PEM) besides those of the system.
-    pub(crate) authorities: Option<PathBuf>,
+    pub authorities: Option<PathBuf>,
     /// Hosts, with their ports, that may speak plain HTTP.
-    pub(crate) plain_http: Vec<String>,
+    pub plain_http: Vec<String>,
     /// The proxies of the environment.
-    pub(crate) proxy: ProxyFromEnvironment,
+    pub proxy: ProxyFromEnvironment,
     /// docker's configuration, which must be there.
-    pub(crate) docker_config: Option<PathBuf>,
+    pub docker_config: Option<PathBuf>,
     /// docker's configuration, which need not be there.
-    pub(crate) usual_docker_config: Option<PathBuf>,
+    pub usual_docker_config: Option<PathBuf>,
     /// The folder of pulled images; none: one that ends with the process.
-    pub(crate) folder: Option<PathBuf>,
+    pub folder: Option<PathBuf>,
+    /// Where a folder that ends with the process is made.
+    pub temporary: PathBuf,
     /// Bytes of pulled images that are kept.
-    pub(crate) kept_bytes: u64,
+    pub kept_bytes: u64,
     /// Largest component, in bytes.
-    pub(crate) largest: u64,
+    pub largest: u64,
     /// Time for the whole of a look-up, the pull included.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// A Secret with the login for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PullSecret {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+pub struct PullSecret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// All registries. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Registries {
-    inner: Arc<Inner>,
+pub struct Registries {
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    options: RegistryOptions,
+pub(crate) struct Inner {
+    pub(crate) options: RegistryOptions,
     /// Opened when the first image is asked for: most processes need none.
     opened: OnceCell<Opened>,
     /// The manager whose local cluster has the pull secrets.
     manager: OnceLock<ManagerHandle>,
 }
 
-struct Opened {
-    http: Http,
-    store: Store,
+pub(crate) struct Opened {
+    pub(crate) http: Http,
+    pub(crate) store: Store,
     /// The folder of `store`, if it ends with the process.
     _temporary: Option<TempDir>,
 }
 
 impl Registries {
     /// Opens nothing yet.
-    pub(crate) fn new(options: RegistryOptions) -> Self {
+    #[must_use]
+    pub fn new(options: RegistryOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 options,
@@ -131,7 +112,7 @@ impl Registries {
     }
 
     /// Reads pull secrets in the local cluster of this manager from now on.
-    pub(crate) fn read_secrets_of(&self, manager: ManagerHandle) {
+    pub fn read_secrets_of(&self, manager: ManagerHandle) {
         // The first one stays: there is one manager for each registry.
         let _ = self.inner.manager.set(manager);
     }
@@ -140,7 +121,7 @@ impl Registries {
     ///
     /// # Errors
     /// [`RegistryError`]
-    pub(crate) async fn push(
+    pub async fn push(
         &self,
         image: &Reference,
         tag: &str,
@@ -157,7 +138,7 @@ impl Registries {
         Ok(digest)
     }
 
-    async fn opened(&self) -> Result<&Opened, RegistryError> {
+    pub(crate) async fn opened(&self) -> Result<&Opened, RegistryError> {
         let options = self.inner.options.clone();
         let open = || async {
             let opened = tokio::task::spawn_blocking(move || Opened::new(options)).await;
@@ -170,7 +151,7 @@ impl Registries {
     }
 
     /// The login for an image: that of its pull secret, or that of this process's user.
-    async fn login(
+    pub(crate) async fn login(
         &self,
         image: &Reference,
         secret: Option<&PullSecret>,
@@ -274,9 +255,9 @@ impl Opened {
                 }
                 let folder = tempfile::Builder::new()
                     .prefix("windlass-pulled-")
-                    .tempdir();
+                    .tempdir_in(&options.temporary);
                 let folder = folder.map_err(|error| RegistryError::Store {
-                    path: std::env::temp_dir(),
+                    path: options.temporary,
                     reason: error.to_string(),
                 })?;
                 let store = Store::open(folder.path().to_owned(), options.kept_bytes)?;

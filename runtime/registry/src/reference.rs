@@ -2,12 +2,12 @@
 //!
 //! The host is always written: a short name means another image for each tool that completes it.
 
-use super::digest::ImageDigest;
+use crate::digest::ImageDigest;
 use std::fmt;
 use std::net::Ipv6Addr;
 
 /// What may stand before a reference, so that it is not taken for a file.
-pub(crate) const SCHEME: &str = "oci://";
+pub const SCHEME: &str = "oci://";
 /// Longest name behind the host, in bytes, and longest tag, as registries have them.
 const MAX_NAME: usize = 255;
 const MAX_TAG: usize = 128;
@@ -16,7 +16,7 @@ const MAX_HOST: usize = 253 + 6;
 
 /// An image in a registry. It has a tag, a digest, or both; then the digest counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Reference {
+pub struct Reference {
     host: String,
     name: String,
     tag: Option<String>,
@@ -25,19 +25,24 @@ pub(crate) struct Reference {
 
 /// Why a text names no image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReferenceError {
+pub enum ReferenceError {
+    /// No host, or a short name.
     #[error(
         "{0:?} does not begin with the host of a registry: write for example registry.example.com/team/guest:1.0"
     )]
     Host(String),
+    /// A name that no registry takes.
     #[error(
         "{0:?} is not a name of an image: lower-case letters, digits and `.`, `_` or `-` between them, parts divided by `/`"
     )]
     Name(String),
+    /// A tag that no registry takes.
     #[error("{0:?} is not a tag: letters, digits, `.`, `_` and `-`, at most {MAX_TAG}")]
     Tag(String),
+    /// Another hash, or none.
     #[error("{0:?} is not a digest: write sha256: and 64 hexadecimal digits")]
     Digest(String),
+    /// Nothing says which image of that name.
     #[error("{0:?} has neither a tag nor a digest: write one behind it, for example :1.0")]
     Bare(String),
 }
@@ -47,7 +52,7 @@ impl Reference {
     ///
     /// # Errors
     /// [`ReferenceError`]
-    pub(crate) fn parse(text: &str) -> Result<Self, ReferenceError> {
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let bare = text.strip_prefix(SCHEME).unwrap_or(text);
         let (rest, digest) = match bare.split_once('@') {
             Some((rest, digest)) => {
@@ -81,7 +86,8 @@ impl Reference {
     }
 
     /// The same image, pinned.
-    pub(crate) fn at(&self, digest: ImageDigest) -> Self {
+    #[must_use]
+    pub fn at(&self, digest: ImageDigest) -> Self {
         Self {
             digest: Some(digest),
             ..self.clone()
@@ -89,20 +95,26 @@ impl Reference {
     }
 
     /// The registry, with its port if one is written.
-    pub(crate) fn host(&self) -> &str {
+    #[must_use]
+    pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The name in its registry.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn tag(&self) -> Option<&str> {
+    /// The tag, if one is written.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    pub(crate) fn digest(&self) -> Option<ImageDigest> {
+    /// The digest, if one is written.
+    #[must_use]
+    pub fn digest(&self) -> Option<ImageDigest> {
         self.digest
     }
 }
@@ -121,7 +133,8 @@ impl fmt::Display for Reference {
 }
 
 /// Whether a text is `HOST[:PORT]` of a registry: a name with a dot, `localhost`, an IPv6 address in brackets, or anything with a port.
-pub(crate) fn is_host(text: &str) -> bool {
+#[must_use]
+pub fn is_host(text: &str) -> bool {
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     if let Some((address, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let is_rest = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
