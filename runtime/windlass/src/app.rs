@@ -6,7 +6,7 @@ pub(crate) mod rollback;
 
 pub(crate) use machine::machine;
 
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::Configuration;
 use crate::status::guest_registry::GuestRegistry;

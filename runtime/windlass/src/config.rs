@@ -4,7 +4,6 @@
 
 pub(crate) mod clusters;
 pub(crate) mod crd;
-pub(crate) mod document;
 pub(crate) mod kinds;
 pub(crate) mod load;
 pub(crate) mod objects;

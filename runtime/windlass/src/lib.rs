@@ -3,7 +3,6 @@
 mod allocator;
 mod output;
 mod logging;
-mod watch;
 mod config;
 mod types;
 mod cli;

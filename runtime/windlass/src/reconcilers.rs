@@ -16,7 +16,6 @@ use crate::app::rollback::{Refusal, RollbackCall};
 use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document};
 use crate::config::schema::Place;
-use crate::dev::guest_build::built_path;
 use crate::guests::component::announced_if_slow;
 use crate::guests::{Guests, LoadFailure, LoadRequest, Loaded, TenantPolicy};
 use crate::reconcilers::reloads::{Reload, Reloads};
@@ -31,6 +30,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep_until;
+use windlass_files::built_path;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
 

@@ -5,7 +5,7 @@ mod definitions;
 mod missing;
 
 use crate::cli::{CheckArgs, Format};
-use crate::config::document::{Position, split};
+use windlass_files::{Position, split};
 use crate::config::kinds::{GuestSource, RuleSpec};
 use crate::config::schema::{self, Place, Shows};
 use crate::dev::seed::Layout;

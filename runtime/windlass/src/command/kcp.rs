@@ -3,7 +3,7 @@
 mod export;
 
 use crate::cli::{Format, KcpCommand, PublishArgs};
-use crate::config::document::{Node, Part, Problem, split};
+use windlass_files::{Node, Part, Problem, split};
 use anyhow::{Context, Result, bail};
 use export::{Claim, Export, Versions};
 use serde_json::{Value as Json, json};

@@ -3,7 +3,6 @@
 use crate::cli::{Format, PullArgs, PushArgs, RegistryArgs};
 use crate::config::load::Configuration;
 use crate::config::registries;
-use crate::dev::guest_build::built;
 use crate::guests::component;
 use crate::output::{Tone, size};
 use anyhow::{Context, Result, bail};
@@ -11,6 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use windlass_files::built;
 use windlass_fleet::file;
 use windlass_registry::{GuestPolicy, Pulled, Reference, Registries, RegistryOptions, Wanted};
 use windlass_sandbox::Options;

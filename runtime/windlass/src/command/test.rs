@@ -5,12 +5,12 @@ pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
 use crate::dev::cases::{Case, DOCUMENTS};
-use crate::dev::guest_build::{GuestBuilder, STATE, state_folder};
+use crate::dev::guest_build::{GuestBuilder, state_folder};
 use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
 use crate::run::signals::stop_on_signals;
-use crate::watch::{Target, Watch};
+use windlass_files::{STATE, Target, Watch};
 use anyhow::{Context, Result};
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;

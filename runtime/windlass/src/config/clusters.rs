@@ -4,7 +4,7 @@ mod providers;
 
 pub(crate) use providers::provider;
 
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Document};
 use anyhow::{Context, bail};

@@ -6,7 +6,6 @@
 mod admin;
 pub(crate) mod bounded;
 mod caches;
-mod duration;
 mod guest;
 mod guests;
 mod isolation;
@@ -23,7 +22,6 @@ mod tenant;
 
 pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use bounded::{Items, Within};
-pub(crate) use duration::Interval;
 pub(crate) use guest::GuestSource;
 pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;
@@ -38,13 +36,11 @@ pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::{ConfigSource, ReconcilerSpec};
 pub(crate) use rules::RuleSpec;
 pub(crate) use tenant::{Impersonate, TenantClusters, TenantSpec};
+pub(crate) use windlass_files::{API_VERSION, Interval};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// The `apiVersion` of every document.
-pub(crate) const API_VERSION: &str = "windlass.dev/v1alpha1";
 
 /// What a document describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -12,7 +12,7 @@ pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load, read_object};
 pub(crate) use start::start;
 
-use crate::config::document::{Node, Position, Problem};
+use windlass_files::{Node, Position, Problem};
 use crate::config::kinds::{
     Identity, Kind, ManagerSpec, Origin, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };

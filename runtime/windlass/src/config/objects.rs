@@ -14,7 +14,7 @@ mod tests;
 
 pub(crate) use claims::Holding;
 
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::{
     AccessProviderSpec, Identity, Kind, ProfileArgsPolicy, ProfileEnvPolicy,
 };

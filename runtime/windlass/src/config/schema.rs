@@ -9,7 +9,7 @@ mod keyword;
 
 pub(crate) use check::Violation;
 
-use crate::config::document::{Node, Position, Problem, Step};
+use windlass_files::{Node, Position, Problem, Step};
 use crate::config::kinds::Origin;
 use crate::config::load::Document;
 use regex::{Regex, RegexBuilder};

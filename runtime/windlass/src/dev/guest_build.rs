@@ -1,5 +1,5 @@
-//! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, [`built`] for
-//! the component of an earlier build, and [`definitions()`] for what a guest's types describe.
+//! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, and [`definitions()`] for
+//! what a guest's types describe.
 
 mod bases;
 mod c;
@@ -31,16 +31,11 @@ use source::Source;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use windlass_files::{STATE, built_path};
 use windlass_sandbox::Sandbox;
-
-/// The path of a built guest in its source folder.
-const BUILT: &str = ".windlass/guest.wasm";
 
 /// The JSON Schema of a guest's config, in its source folder.
 const CONFIG_SCHEMA: &str = "config.schema.json";
-
-/// The folder for this program's files in a source folder.
-pub(crate) const STATE: &str = ".windlass";
 
 /// The folder of tools on a machine without a home folder.
 const TOOLS: &str = ".windlass/tools";
@@ -288,16 +283,6 @@ pub(crate) fn package(folder: &Path) -> PathBuf {
     Source::of(folder).map_or_else(|_| folder.to_owned(), |source| source.package)
 }
 
-/// The path of the component after a build of `folder`.
-pub(crate) fn built_path(folder: &Path) -> PathBuf {
-    folder.join(BUILT)
-}
-
-/// The component of an earlier build of `folder`.
-pub(crate) fn built(folder: &Path) -> Option<PathBuf> {
-    Some(built_path(folder)).filter(|path| path.is_file())
-}
-
 /// Moves the component to its final path in one step, so that a watcher never reads an incomplete file. The schema of the guest's
 /// config becomes a part of it.
 fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
@@ -367,7 +352,7 @@ mod tests {
         for link in [
             STATE,
             WORK,
-            BUILT,
+            ".windlass/guest.wasm",
             ".windlass/build/lock",
             ".windlass/build/python",
         ] {
@@ -417,9 +402,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let artifact = folder.path().join("x.wasm");
         std::fs::write(&artifact, "one").unwrap();
-        assert!(built(folder.path()).is_none());
+        assert!(windlass_files::built(folder.path()).is_none());
         let path = keep(folder.path(), &artifact).unwrap();
-        assert_eq!(built(folder.path()).as_ref(), Some(&path));
+        assert_eq!(windlass_files::built(folder.path()).as_ref(), Some(&path));
         let before = std::fs::metadata(&path).unwrap().modified().unwrap();
         keep(folder.path(), &artifact).unwrap();
         assert_eq!(

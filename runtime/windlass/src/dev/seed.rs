@@ -1,6 +1,6 @@
 //! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
-use crate::config::document::{Part, Problem, split};
+use windlass_files::{Part, Problem, split};
 use crate::config::kinds::ProviderSpec;
 use crate::config::load::Configuration;
 use serde_json::Value as Json;

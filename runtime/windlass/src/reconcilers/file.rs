@@ -3,9 +3,9 @@
 use super::reconciler::Desired;
 use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
 use crate::config::load::Document;
-use crate::dev::guest_build::built;
 use crate::guests::{LoadFailure, TenantPolicy};
 use std::path::{Path, PathBuf};
+use windlass_files::built;
 use windlass_fleet::file::{self, FileError};
 use windlass_registry::{Lookup, PullSecret, Reference, Registries, Wanted};
 use windlass_sandbox::Digest;

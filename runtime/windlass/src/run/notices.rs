@@ -6,7 +6,7 @@
 
 use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::{Identity, Kind};
 use crate::config::objects::Holding;
 use std::collections::{BTreeMap, BTreeSet};

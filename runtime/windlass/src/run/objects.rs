@@ -8,7 +8,7 @@ mod read;
 pub(super) mod status;
 
 use crate::app::App;
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::{API_VERSION, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
 use crate::config::objects::{Accepted, Holding, Objects, ValueSource, Values, Verdict};

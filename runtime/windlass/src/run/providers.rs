@@ -1,7 +1,7 @@
 //! Starts, replaces and removes providers as their documents ask. Entry point: [`Providers::apply`].
 
 use crate::config::clusters;
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::{Kind, ProviderSpec, Source};
 use crate::config::load::{Configuration, Document, Merged};
 use futures::future::BoxFuture;

@@ -9,12 +9,12 @@ use crate::admin::Addresses;
 use crate::app::App;
 use crate::app::rollback::RollbackCall;
 use crate::config::clusters::LocalCluster;
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
 use crate::dev::guest_build::{Builds, Built, package};
 use crate::reconcilers::{Change, Reconcilers};
-use crate::watch::{Target, Watch, written_since};
+use windlass_files::{Target, Watch, written_since};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Reload {
         reconcilers: Reconcilers,
         providers: Providers,
         (rollbacks, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
-    ) -> notify::Result<Self> {
+    ) -> std::io::Result<Self> {
         Ok(Self {
             files: options.files.clone(),
             objects: options.from_cluster.then(|| Feed::start(app.clone())),

@@ -4,7 +4,8 @@ use crate::crates::{Crate, crates};
 use crate::{Finding, Repository, RustFile};
 
 /// Which of our crates a crate's own code may import.
-const IMPORTS: [(&str, &[&str]); 7] = [
+const IMPORTS: [(&str, &[&str]); 8] = [
+    ("runtime/files", &[]),
     ("runtime/fleet", &[]),
     ("runtime/apiserver", &[]),
     ("runtime/sandbox", &["windlass-fleet"]),
@@ -12,6 +13,7 @@ const IMPORTS: [(&str, &[&str]); 7] = [
     (
         "runtime/windlass",
         &[
+            "windlass-files",
             "windlass-fleet",
             "windlass-sandbox",
             "windlass-registry",

@@ -1,6 +1,6 @@
 //! Adds rules to a file of documents, and leaves the rest of it as it is. Entry point: [`with_rules`].
 
-use crate::config::document::{Node, Position, Step, Value, split};
+use windlass_files::{Node, Position, Step, Value, split};
 use anyhow::{Result, bail};
 use serde_json::Value as Json;
 use std::sync::Arc;

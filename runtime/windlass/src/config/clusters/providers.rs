@@ -1,7 +1,7 @@
 //! Makes the provider of a document. Entry point: [`provider`].
 
 use super::read_kubeconfig;
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::{
     ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec, KindSpec,
     KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal,

@@ -1,6 +1,6 @@
 //! Rules: what a reconciler may touch. Entry point: [`RuleSpec`].
 
-use crate::config::document::nearest;
+use windlass_files::nearest;
 use crate::config::kinds::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Lists the configuration files of paths. Entry point: [`Listing::of`].
 
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

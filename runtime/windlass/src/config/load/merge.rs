@@ -1,6 +1,6 @@
 //! Merges a reload into the configuration in effect: a bad document keeps its last good version. Entry point: [`merge`].
 
-use crate::config::document::{Problem, nearest};
+use windlass_files::{Problem, nearest};
 use crate::config::kinds::{Identity, Kind};
 use crate::config::load::{Bad, Configuration, Document, Outcome, Spec};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Reads and checks documents. Entry point: [`load`].
 
-use crate::config::document::{DecodeError, Node, Part, Problem, nearest, split};
+use windlass_files::{DecodeError, Node, Part, Problem, nearest, split};
 use crate::config::kinds::{API_VERSION, Identity, Kind, Origin, Refusal, Resource};
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, Listing, Outcome, Spec};

@@ -1,6 +1,6 @@
 //! Reads the documents at the start of a process. Entry point: [`start`].
 
-use crate::config::document::Problem;
+use windlass_files::Problem;
 use crate::config::kinds::Kind;
 use crate::config::load::{Bad, Configuration, Merged, load, merge};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! A Reconciler of the cluster: whose it is, its guest and its config. Entry point: [`Accepted::reconciler`].
 
 use super::{Accepted, Object, Objects, Refused, ValueSource, Values};
-use crate::config::document::{Node, Part, split};
+use windlass_files::{Node, Part, split};
 use crate::config::kinds::{ConfigSource, ReconcilerSpec};
 use crate::config::load::{Configuration, Document, Spec, read_object};
 use serde_json::{Map, Value as Json};

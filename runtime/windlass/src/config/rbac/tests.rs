@@ -1,7 +1,7 @@
 //! The rules of roles, from documents to manifests.
 
 use super::*;
-use crate::config::document::split;
+use windlass_files::split;
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::load;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! Compares a config with a schema. Entry point: [`Schema::check`].
 
 use super::{MOST_DEPTH, Schema, resolve};
-use crate::config::document::{Step, nearest};
+use windlass_files::{Step, nearest};
 use serde_json::{Map, Value as Json};
 
 /// Steps of one check: a value compared with a schema is one.

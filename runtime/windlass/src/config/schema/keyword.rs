@@ -1,7 +1,7 @@
 //! The keywords of JSON Schema that are understood. Entry point: [`check`].
 
 use super::{MOST_PATTERNS, SchemaError, compile, resolve};
-use crate::config::document::nearest;
+use windlass_files::nearest;
 use regex::Regex;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Tests of the comparison of configs with schemas.
 
 use super::*;
-use crate::config::document::split;
+use windlass_files::split;
 use serde_json::json;
 
 /// The problems of a config in YAML by a schema, as they are printed.

@@ -5,7 +5,7 @@
 use super::compare::{self, Difference};
 use super::fleet::{each, find};
 use super::identity::Identity;
-use crate::config::document::{Problem, split};
+use windlass_files::{Problem, split};
 use crate::config::kinds::Interval;
 use crate::dev::seed::{LOCAL, Layout, objects};
 use crate::dev::simulated::Simulated;

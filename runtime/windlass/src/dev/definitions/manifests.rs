@@ -4,7 +4,7 @@
 //! byte for byte.
 
 use super::{differences, name, walk};
-use crate::config::document::{Part, split};
+use windlass_files::{Part, split};
 use crate::dev::replaced_file::replace;
 use serde_json::Value as Json;
 use std::io::Write;

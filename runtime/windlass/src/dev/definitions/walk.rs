@@ -1,6 +1,6 @@
 //! The files of a project. Entry point: [`files`].
 
-use crate::watch::is_left_by_tools;
+use windlass_files::is_left_by_tools;
 use std::path::{Path, PathBuf};
 
 /// How many folders may lie in each other. It ends circles of links.

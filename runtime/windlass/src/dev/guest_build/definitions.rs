@@ -6,7 +6,7 @@
 use super::source::Source;
 use super::tool::Tool;
 use super::{BuildError, Language, cargo, go, io_error};
-use crate::config::document::{Problem, split};
+use windlass_files::{Problem, split};
 use crate::dev::seed::read_objects;
 use serde::Deserialize;
 use serde_json::Value as Json;

@@ -123,7 +123,7 @@ impl Inputs {
         for entry in std::fs::read_dir(path).map_err(io_error(path))? {
             let path = entry.map_err(io_error(path))?.path();
             let is_list = is_packages_own && path.ends_with(LIST.1);
-            if !is_list && !crate::watch::is_left_by_tools(&path) {
+            if !is_list && !windlass_files::is_left_by_tools(&path) {
                 below.push(path);
             }
         }

@@ -1,7 +1,7 @@
 //! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
 
 use super::{BuildError, GuestBuilder, build, package};
-use crate::watch::{Target, Watch};
+use windlass_files::{Target, Watch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ impl Builds {
     ///
     /// # Errors
     /// When the system has no more file watchers.
-    pub(crate) fn start(builder: GuestBuilder) -> notify::Result<Self> {
+    pub(crate) fn start(builder: GuestBuilder) -> std::io::Result<Self> {
         Ok(Self {
             watch: Watch::start()?,
             packages: BTreeMap::new(),

@@ -7,8 +7,9 @@
 use super::bundle::Bundler;
 use super::{Componentizer, RECIPE};
 use crate::dev::guest_build::settings::World;
-use crate::dev::guest_build::{BuildError, bases, built_path, io_error};
+use crate::dev::guest_build::{BuildError, bases, io_error};
 use std::path::{Path, PathBuf};
+use windlass_files::built_path;
 use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The module of the base.

@@ -6,7 +6,7 @@ use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
-use crate::watch::{has_modules, is_left_by_tools};
+use windlass_files::{has_modules, is_left_by_tools};
 use std::path::{Path, PathBuf};
 
 /// How the tools are used: in another way they may make another component of the same source.

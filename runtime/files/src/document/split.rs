@@ -1,22 +1,22 @@
 //! Splits a file into its documents. Entry point: [`split`].
 
-use crate::config::document::Problem;
-use crate::config::document::tree::{self, Node};
+use crate::document::Problem;
+use crate::document::tree::{self, Node};
 use std::sync::Arc;
 
 /// One document of a file. Documents are parsed one by one, so a broken one does not affect the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part<'a> {
+pub struct Part<'a> {
     /// The document's text, its `---` line included.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// Lines of the file before `text`.
-    pub(crate) lines_before: u32,
+    pub lines_before: u32,
 }
 
 /// Splits a file at its document markers. Documents with comments only are left out.
 ///
 /// Every line of `---`, alone or before white space, is a marker: YAML allows no such line inside a value.
-pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
+pub fn split(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let (mut start, mut start_line) = (0, 0);
     let (mut offset, mut line_number) = (0, 0);
@@ -56,7 +56,7 @@ impl Part<'_> {
     ///
     /// # Errors
     /// A [`Problem`] of `file`, if the text is not YAML.
-    pub(crate) fn parse(&self, file: &Arc<str>) -> Result<Node, Problem> {
+    pub fn parse(&self, file: &Arc<str>) -> Result<Node, Problem> {
         tree::parse(self.text, self.lines_before).map_err(|(position, message)| match position {
             Some(position) => Problem::at(file, position, message),
             None => Problem::of_file(file, message),

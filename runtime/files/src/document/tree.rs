@@ -7,25 +7,25 @@ use std::fmt;
 
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
+pub struct Position {
     /// The line.
-    pub(crate) line: u32,
+    pub line: u32,
     /// The column, in characters.
-    pub(crate) column: u32,
+    pub column: u32,
 }
 
 /// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
     /// The position of the value.
-    pub(crate) at: Position,
+    pub at: Position,
     /// The value.
-    pub(crate) value: Value,
+    pub value: Value,
 }
 
 /// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// Nothing, `null` or `~`.
     Null,
     /// `true` or `false`.
@@ -46,7 +46,7 @@ pub(crate) enum Value {
 
 /// A step of a path from a value to a value in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// To the value of this key.
     Field(String),
     /// To the item of this index.
@@ -55,16 +55,16 @@ pub(crate) enum Step {
 
 /// A key of a mapping and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct Key {
     /// The position of the key.
-    pub(crate) at: Position,
+    pub at: Position,
     /// The key.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Node {
     /// A value that stands nowhere: all of it is at the first position.
-    pub(crate) fn of(value: &Json) -> Self {
+    pub fn of(value: &Json) -> Self {
         let at = Position { line: 1, column: 1 };
         let value = match value {
             Json::Null => Value::Null,
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// The value of a key, if this is a mapping that has the key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => entries
                 .iter()
@@ -99,7 +99,7 @@ impl Node {
     }
 
     /// The text, if this is a text.
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
             _ => None,
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// The position of the value at a path (`spec.rules[0].verbs`), or of the nearest value around it.
-    pub(crate) fn position_of(&self, path: &str) -> Position {
+    pub fn position_of(&self, path: &str) -> Position {
         let mut node = self;
         for segment in path.split(['.', '[']).filter(|s| !s.is_empty()) {
             let next = match (&node.value, segment.strip_suffix(']')) {
@@ -127,7 +127,7 @@ impl Node {
 
 impl Node {
     /// The position of the value at the end of a path, or of a key in it, or of the nearest value around it.
-    pub(crate) fn position_at(&self, path: &[Step], key: Option<&str>) -> Position {
+    pub fn position_at(&self, path: &[Step], key: Option<&str>) -> Position {
         let mut node = self;
         for step in path {
             let next = match (step, &node.value) {

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 /// A length of time: `500ms`, `10s`, `1m30s`, `2h`. At most a year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Interval(pub(crate) Duration);
+pub struct Interval(pub Duration);
 
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("ms", 1), ("m", 60_000), ("s", 1000)];
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
 impl Interval {
     /// So many seconds.
-    pub(crate) const fn seconds(seconds: u64) -> Self {
+    pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 }

@@ -3,10 +3,10 @@
 //! A change is reported after a moment without events. So a write in place and a rename over the old file are each
 //! reported once, when they are complete. The content may still be the same: the reader compares it.
 
+use crate::project::is_left_by_tools;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const QUIET: Duration = Duration::from_millis(100);
 /// … or after this time, if events do not stop.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Folders that builds write beside sources.
-const BUILT: [&str; 3] = [CARGOS, "node_modules", "__pycache__"];
-/// The folder of cargo's output, and a possible name of a Python package.
-const CARGOS: &str = "target";
 /// The interval in which folders that could not be watched are retried.
 const RETRY: Duration = Duration::from_secs(2);
 /// The capacity for events; when it is exceeded, every target counts as changed.
@@ -29,7 +25,7 @@ const BACKLOG: usize = 1024;
 
 /// A file or folder to watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
+pub enum Target {
     /// A file, which need not exist.
     File(PathBuf),
     /// The files directly in a folder.
@@ -40,7 +36,7 @@ pub(crate) enum Target {
 
 /// Watches a set of targets.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     watcher: RecommendedWatcher,
     events: mpsc::Receiver<PathBuf>,
     /// Set after an event was dropped: every target may have changed.
@@ -59,7 +55,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the system has no more file watchers.
-    pub(crate) fn start() -> notify::Result<Self> {
+    pub fn start() -> std::io::Result<Self> {
         let (sender, events) = mpsc::channel(BACKLOG);
         let overflowed = Arc::new(AtomicBool::new(false));
         let full = overflowed.clone();
@@ -72,7 +68,8 @@ impl Watch {
                     }
                 }
             }
-        })?;
+        })
+        .map_err(std::io::Error::other)?;
         let (targets, watched) = (BTreeSet::new(), BTreeMap::new());
         Ok(Self {
             watcher,
@@ -86,7 +83,7 @@ impl Watch {
     }
 
     /// Watches exactly these from now on.
-    pub(crate) fn set(&mut self, targets: BTreeSet<Target>) {
+    pub fn set(&mut self, targets: BTreeSet<Target>) {
         self.targets = targets;
         self.update();
     }
@@ -122,7 +119,7 @@ impl Watch {
     }
 
     /// Waits until targets have changed and the change is complete. Dropping the future loses no change.
-    pub(crate) async fn changed(&mut self) -> BTreeSet<Target> {
+    pub async fn changed(&mut self) -> BTreeSet<Target> {
         loop {
             if self.nothing_noted() {
                 let Some(first) = self.first_event().await else {
@@ -177,7 +174,7 @@ impl Watch {
 }
 
 /// Whether a source file below a folder was written after `when`: a [`Target::Tree`] would have reported it.
-pub(crate) fn written_since(folder: &Path, when: SystemTime) -> bool {
+pub fn written_since(folder: &Path, when: SystemTime) -> bool {
     let tree = Target::Tree(folder.to_owned());
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -241,20 +238,6 @@ impl Target {
             }),
         }
     }
-}
-
-/// Whether a file or folder in a source folder is not source: hidden, or made by tools. Otherwise a log that a build writes into the
-/// folder would start the build again for ever.
-pub(crate) fn is_left_by_tools(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let left = name.starts_with('.') || name.ends_with(".log") || BUILT.contains(&&*name);
-    left && !(name == CARGOS && has_modules(path))
-}
-
-/// Whether a folder contains Python modules, whose folder may have any name.
-pub(crate) fn has_modules(folder: &Path) -> bool {
-    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.any(|entry| entry.path().extension() == Some(OsStr::new("py")))
 }
 
 /// The folder of a file; the current folder for a bare name.

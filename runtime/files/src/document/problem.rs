@@ -1,16 +1,16 @@
 //! Problems of configuration, with their location. Entry point: [`Problem`].
 
-use crate::config::document::Position;
+use crate::document::Position;
 use std::fmt;
 use std::sync::Arc;
 
 /// A file, and a position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Location {
+pub struct Location {
     /// The file's path as the user wrote it.
-    pub(crate) file: Arc<str>,
+    pub file: Arc<str>,
     /// `None` for the whole file.
-    pub(crate) position: Option<Position>,
+    pub position: Option<Position>,
 }
 
 impl fmt::Display for Location {
@@ -24,16 +24,16 @@ impl fmt::Display for Location {
 
 /// A problem of configuration, in one line: where, what, and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub struct Problem {
     /// The location of the problem.
-    pub(crate) location: Location,
+    pub location: Location,
     /// The problem and the remedy, lower case, without the location.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Problem {
     /// A problem with a whole file.
-    pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Self {
+    pub fn of_file(file: &Arc<str>, message: impl Into<String>) -> Self {
         Self {
             location: Location {
                 file: file.clone(),
@@ -44,7 +44,7 @@ impl Problem {
     }
 
     /// A problem at a position.
-    pub(crate) fn at(file: &Arc<str>, position: Position, message: impl Into<String>) -> Self {
+    pub fn at(file: &Arc<str>, position: Position, message: impl Into<String>) -> Self {
         Self {
             location: Location {
                 file: file.clone(),
@@ -62,7 +62,7 @@ impl fmt::Display for Problem {
 }
 
 /// The known word that is most like `word`.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = word.to_lowercase();
     known
         .into_iter()

@@ -1,7 +1,7 @@
 //! Decodes a tree into a typed value. Errors have the path and the position. Entry point: [`Node::decode`].
 
-use crate::config::document::problem::nearest;
-use crate::config::document::tree::{Key, Node, Position, Value};
+use crate::document::problem::nearest;
+use crate::document::tree::{Key, Node, Position, Value};
 use serde::de::value::StrDeserializer;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor,
@@ -10,9 +10,9 @@ use std::fmt;
 
 /// Why a tree does not fit the type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DecodeError {
+pub struct DecodeError {
     /// The position; `None` until the nearest value around the error is known.
-    pub(crate) at: Option<Position>,
+    pub at: Option<Position>,
     /// The path of the value, outermost last while the error travels up.
     segments: Vec<Segment>,
     /// What is wrong and the remedy.
@@ -53,7 +53,7 @@ impl DecodeError {
     }
 
     /// The path of the value, for example `spec.rules[0].verbs`; empty for the document itself.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let mut path = String::new();
         for segment in self.segments.iter().rev() {
             match segment {
@@ -66,7 +66,7 @@ impl DecodeError {
     }
 
     /// What is wrong, in one clause that names the path and `whose` document it is (`Reconciler hello`).
-    pub(crate) fn message(&self, whose: &str) -> String {
+    pub fn message(&self, whose: &str) -> String {
         let path = self.path();
         let of = if path.is_empty() {
             whose.to_owned()
@@ -180,7 +180,7 @@ impl Node {
     ///
     /// # Errors
     /// [`DecodeError`], for the first value that does not fit.
-    pub(crate) fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
         T::deserialize(self).map_err(|error| error.or_at(self.at))
     }
 }
@@ -326,7 +326,7 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::document::tree::parse;
+    use crate::document::tree::parse;
     use serde::Deserialize;
     use std::collections::BTreeMap;
 

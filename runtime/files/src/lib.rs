@@ -1,0 +1,14 @@
+//! Windlass files: those that people write, for the program that runs them and for the tools of authors. Start at [`split()`], which parses
+//! documents, and at [`Watch`], which reports changes.
+
+mod document;
+mod interval;
+mod project;
+mod watch;
+
+pub use document::{
+    API_VERSION, DecodeError, Key, Location, Node, Part, Position, Problem, Step, Value, nearest, split,
+};
+pub use interval::Interval;
+pub use project::{STATE, built, built_path, has_modules, is_left_by_tools};
+pub use watch::{Target, Watch, written_since};
