@@ -19,7 +19,8 @@ use windlass_fleet::{
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{RunningManager, name, request};
 
-const TIMING: Timing = Timing {
+/// Short times, which tests can wait for.
+pub(super) const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(4),
     renew_deadline: Duration::from_secs(3),
     retry_period: Duration::from_millis(200),
@@ -151,7 +152,8 @@ impl<T> MapUnit for Seen<T> {
     }
 }
 
-async fn leads(candidate: &RunningManager) -> Result<()> {
+/// Waits until a candidate leads.
+pub(super) async fn leads(candidate: &RunningManager) -> Result<()> {
     wait("leadership", || {
         Seen::of(candidate.handle.election(), |status| {
             status.as_ref().is_some_and(|status| status.leads)

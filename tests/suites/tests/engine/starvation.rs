@@ -1,20 +1,27 @@
-//! Objects that change all the time keep no other object from being reconciled: after a start, a reload, and when a cluster joins.
-//! Each run waits for a permit, and all busy objects are ready again before the next permits: so runs are counted, and time does not matter.
+//! Objects that change all the time keep no other object from being reconciled: after a start, a reload and a takeover, and when a cluster
+//! joins. Each run waits for a permit, and all busy objects are ready again before the next permits: so runs are counted, and time does not matter.
 
+use super::election::{TIMING, leads};
 use super::fixture::{Log, controller_with, object};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use windlass_apiserver::Server;
+use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::election::ElectionOptions;
+use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{KeyFilter, KeyStatus};
-use windlass_fleet::{Action, Controller, ControllerName, TenantName};
+use windlass_fleet::{Action, ClusterName, Controller, ControllerName, Manager, TenantName};
 use windlass_harness::eventually::{Seen, wait};
-use windlass_harness::fleet::{TestFleet, name, request};
+use windlass_harness::fleet::{RunningManager, name, request};
 
 const BUSY: usize = 200;
 /// Runs from one change of all busy objects to the next: less than there are busy objects, so that one of them is always ready.
 const RUNS: usize = 100;
+/// Permits for whatever is left to run.
+const ALL: usize = 100_000;
 
 fn gated(log: &Arc<Log>, gate: &Arc<Semaphore>, options: ControllerOptions) -> Controller {
     let gate = gate.clone();
@@ -32,42 +39,110 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{prefix}{n:03}")).collect()
 }
 
-fn in_line(fleet: &TestFleet, cluster: &str, prefix: &str) -> Vec<KeyStatus> {
+fn in_line(manager: &RunningManager, cluster: &str, prefix: &str) -> Vec<KeyStatus> {
     let filter = KeyFilter {
         cluster: Some(name(cluster)),
         ..KeyFilter::default()
     };
-    let mut keys = fleet.handle.keys(&filter);
+    let mut keys = manager.handle.keys(&filter);
     keys.retain(|key| key.queued.request.key.name.starts_with(prefix));
     keys
 }
 
-/// A fleet whose busy objects, in the cluster alpha, change before each round of runs.
-struct Rounds {
-    fleet: TestFleet,
+/// A candidate for the lease in the cluster `hub`, and its runs, each of which waits for a permit.
+struct Candidate {
+    manager: RunningManager,
     log: Arc<Log>,
     gate: Arc<Semaphore>,
+}
+
+impl Candidate {
+    fn start(server: &Server, identity: &str, options: ControllerOptions) -> Result<Self> {
+        let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
+        let config = ClusterConfig::from_url(&server.url("hub"))?;
+        let election = ElectionOptions {
+            candidate: identity.to_owned(),
+            timing: TIMING,
+            ..ElectionOptions::new("default", "test")
+        };
+        let builder = Manager::builder()
+            .local(ClusterSpec::new(ClusterName::local(), config))
+            .leader_election(election)
+            .controller(gated(&log, &gate, options));
+        Ok(Self {
+            manager: RunningManager::start(builder)?,
+            log,
+            gate,
+        })
+    }
+
+    fn add(&self, server: &Server, cluster: &str) -> Result<()> {
+        let (kubeconfig, policy) = (server.kubeconfig(), KubeconfigPolicy::file());
+        self.manager.add_from(cluster, &kubeconfig, &policy)
+    }
+
+    /// Waits until so many objects of a cluster are in line.
+    async fn has_in_line(&self, cluster: &str, prefix: &str, count: usize) -> Result<()> {
+        wait(&format!("the objects {prefix:?} in line"), || {
+            let keys = in_line(&self.manager, cluster, prefix);
+            Seen::of(keys.len(), |keys| *keys == count)
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Ends it, with all that it still has to run.
+    async fn stop(self) -> Result<()> {
+        self.gate.add_permits(ALL);
+        self.manager.stop().await
+    }
+}
+
+/// A fleet whose busy objects, in the cluster alpha, change before each round of runs of the leader.
+struct Rounds {
+    server: Server,
+    leader: Candidate,
     round: usize,
 }
 
 impl Rounds {
     async fn start(clusters: &[&str], quiet: usize, options: ControllerOptions) -> Result<Self> {
-        let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
-        let controller = gated(&log, &gate, options);
-        let fleet = TestFleet::start(clusters, |b| b.controller(controller)).await?;
+        windlass_harness::logs::init();
+        let server = ["hub"].iter().chain(clusters);
+        let server = server.fold(Server::builder(), |server, name| server.cluster(*name));
+        let server = server.bind("127.0.0.1:0").await?;
+        let leader = Candidate::start(&server, "first", options)?;
+        let rounds = Self {
+            server,
+            leader,
+            round: 0,
+        };
         for object_name in names("busy", BUSY).iter().chain(&names("quiet", quiet)) {
-            fleet.apply("alpha", object(object_name, json!({})))?;
+            rounds.apply("alpha", object_name, json!({}))?;
         }
-        fleet.engage("alpha").await?;
-        wait("all objects in line", || {
-            let keys = in_line(&fleet, "alpha", "");
-            Seen::of(keys.len(), |keys| *keys == BUSY + quiet)
-        })
-        .await?;
+        leads(&rounds.leader.manager).await?;
+        rounds.leader.add(&rounds.server, "alpha")?;
+        let leader = &rounds.leader;
+        leader.has_in_line("alpha", "", BUSY + quiet).await?;
+        Ok(rounds)
+    }
+
+    fn apply(&self, cluster: &str, object_name: &str, data: serde_json::Value) -> Result<()> {
+        let simulated = self.server.cluster(cluster).context("a cluster")?;
+        let applied = simulated.apply(object(object_name, data));
+        applied.map(drop).map_err(|error| anyhow!("{error:?}"))
+    }
+
+    /// Another candidate, which has all objects in line, leads from now on.
+    async fn take_over(self, quiet: usize, options: ControllerOptions) -> Result<Self> {
+        let second = Candidate::start(&self.server, "second", options)?;
+        second.add(&self.server, "alpha")?;
+        second.has_in_line("alpha", "", BUSY + quiet).await?;
+        self.leader.stop().await?;
+        leads(&second.manager).await?;
         Ok(Self {
-            fleet,
-            log,
-            gate,
+            server: self.server,
+            leader: second,
             round: 0,
         })
     }
@@ -77,10 +152,10 @@ impl Rounds {
         self.round += 1;
         let data = json!({"round": self.round.to_string()});
         for busy in names("busy", BUSY) {
-            self.fleet.apply("alpha", object(&busy, data.clone()))?;
+            self.apply("alpha", &busy, data.clone())?;
         }
         wait("all changes in line", || {
-            let keys = in_line(&self.fleet, "alpha", "busy");
+            let keys = in_line(&self.leader.manager, "alpha", "busy");
             let is_due = |key: &&KeyStatus| match key.queued.state.as_str() {
                 "running" => key.queued.dirty,
                 _ => key.queued.priority == 0,
@@ -88,8 +163,8 @@ impl Rounds {
             Seen::of(keys.iter().filter(is_due).count(), |due| *due == BUSY)
         })
         .await?;
-        self.gate.add_permits(RUNS);
-        self.log.ended(self.round * RUNS).await
+        self.leader.gate.add_permits(RUNS);
+        self.leader.log.ended(self.round * RUNS).await
     }
 
     /// Runs until each object has run so often, within so many runs of all.
@@ -102,7 +177,8 @@ impl Rounds {
     ) -> Result<()> {
         let before = self.round;
         loop {
-            let ran = |object: &&String| self.log.count(&request(cluster, object)) >= times;
+            let log = &self.leader.log;
+            let ran = |object: &&String| log.count(&request(cluster, object)) >= times;
             let ran = objects.iter().filter(ran).count();
             let runs = (self.round - before) * RUNS;
             if ran == objects.len() {
@@ -117,25 +193,25 @@ impl Rounds {
 }
 
 #[tokio::test]
-async fn quiet_objects_run_beside_busy_ones_after_a_start_and_after_a_reload() -> Result<()> {
+async fn quiet_objects_run_beside_busy_ones_after_a_start_a_reload_and_a_takeover() -> Result<()> {
     const QUIET: usize = 200;
     // One run of four goes to the object that has been ready for longest: docs/limits.md.
     const BOUND: usize = 4 * (BUSY + QUIET);
-    let mut rounds = Rounds::start(&["alpha"], QUIET, ControllerOptions::default()).await?;
+    let options = ControllerOptions::default;
+    let mut rounds = Rounds::start(&["alpha"], QUIET, options()).await?;
     let quiet = names("quiet", QUIET);
     rounds.until("alpha", &quiet, 1, BOUND).await?;
 
     let test = ControllerName::new("test").expect("a valid name");
-    let known = rounds.fleet.handle.resync(&TenantName::default(), &test);
+    let handle = &rounds.leader.manager.handle;
+    let known = handle.resync(&TenantName::default(), &test);
     assert!(known, "the controller is there");
-    wait("the quiet objects in line again", || {
-        let keys = in_line(&rounds.fleet, "alpha", "quiet");
-        Seen::of(keys.len(), |keys| *keys == QUIET)
-    })
-    .await?;
+    rounds.leader.has_in_line("alpha", "quiet", QUIET).await?;
     rounds.until("alpha", &quiet, 2, BOUND).await?;
-    rounds.gate.add_permits(100_000);
-    rounds.fleet.stop().await
+
+    let mut rounds = rounds.take_over(QUIET, options()).await?;
+    rounds.until("alpha", &quiet, 1, BOUND).await?;
+    rounds.leader.stop().await
 }
 
 #[tokio::test]
@@ -154,16 +230,13 @@ async fn a_cluster_that_joins_runs_beside_a_busy_one() -> Result<()> {
     }
     let joining = names("joining", JOINING);
     for object_name in &joining {
-        let object = object(object_name, json!({}));
-        rounds.fleet.apply("beta", object)?;
+        rounds.apply("beta", object_name, json!({}))?;
     }
-    rounds.fleet.engage("beta").await?;
-    wait("the objects of the cluster that joins", || {
-        let keys = in_line(&rounds.fleet, "beta", "joining");
-        Seen::of(keys.len(), |keys| *keys == JOINING)
-    })
-    .await?;
+    rounds.leader.add(&rounds.server, "beta")?;
+    rounds
+        .leader
+        .has_in_line("beta", "joining", JOINING)
+        .await?;
     rounds.until("beta", &joining, 1, BOUND).await?;
-    rounds.gate.add_permits(100_000);
-    rounds.fleet.stop().await
+    rounds.leader.stop().await
 }
