@@ -7,7 +7,8 @@ mod project;
 mod watch;
 
 pub use document::{
-    API_VERSION, DecodeError, Key, Location, Node, Part, Position, Problem, Step, Value, nearest, split,
+    API_VERSION, DecodeError, Key, Location, Node, Part, Position, Problem, Step, Value, nearest,
+    split,
 };
 pub use interval::Interval;
 pub use project::{STATE, built, built_path, has_modules, is_left_by_tools};

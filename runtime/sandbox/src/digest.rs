@@ -25,6 +25,25 @@ impl Digest {
         Ok((Self(hash.finalize().into()), size))
     }
 
+    /// Reads 64 hexadecimal digits, as a digest prints. `None`: it is none.
+    #[must_use]
+    pub fn parse(hex: &str) -> Option<Self> {
+        let hex = hex.as_bytes();
+        if hex.len() != 64 {
+            return None;
+        }
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Self(bytes))
+    }
+
     /// The first 12 hexadecimal digits, enough for people to distinguish revisions.
     #[must_use]
     pub fn short(&self) -> String {

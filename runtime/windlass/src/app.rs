@@ -6,7 +6,6 @@ pub(crate) mod rollback;
 
 pub(crate) use machine::machine;
 
-use windlass_files::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::Configuration;
 use crate::status::guest_registry::GuestRegistry;
@@ -23,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use windlass_files::Problem;
 use windlass_fleet::manager::ManagerHandle;
 
 /// The running program, as `run` changes it and the admin endpoints show it.

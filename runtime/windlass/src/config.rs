@@ -9,5 +9,6 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
+pub(crate) mod record;
 pub(crate) mod registries;
 pub(crate) mod schema;

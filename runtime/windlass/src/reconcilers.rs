@@ -4,9 +4,12 @@
 //! Each reconciler is read, loaded and replaced on its own. It waits only for others of the same tenant, while many are loaded at once.
 //! If a change of a reconciler fails, the last good revision keeps serving, and the reconciler's status says why.
 
+mod archive;
 mod failed;
 mod file;
+mod history;
 mod permits;
+mod records;
 mod revoke;
 mod rollback;
 pub(crate) mod reloads;
@@ -24,6 +27,7 @@ use file::File;
 pub(crate) use file::{Sources, component, wanted};
 use permits::TenantPermits;
 use reconciler::{Desired, Inputs, Plan, Reconciler, Step, Task};
+pub(crate) use records::Records;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +52,8 @@ pub(crate) enum Change {
 enum Done {
     Read(Box<File>),
     Loaded(Result<Box<Loaded>, LoadFailure>),
+    /// Its record is written, or why it is not.
+    Recorded(Result<(), String>),
 }
 
 /// The reconcilers: desired and applied.
@@ -56,7 +62,7 @@ pub(crate) struct Reconcilers {
     sources: Sources,
     statuses: Arc<Statuses>,
     by_name: BTreeMap<String, Reconciler>,
-    /// Background tasks, by reconciler: at most one that reads its file and one that loads its guest.
+    /// Background tasks, by reconciler: at most one that reads its file, one that loads its guest and one that writes its record.
     tasks: JoinSet<(String, Done)>,
     permits: TenantPermits,
     /// Tenants that have a document.
@@ -64,8 +70,8 @@ pub(crate) struct Reconcilers {
     reloads: Reloads,
     /// Reconcilers whose problem has changed since the last [`Reconcilers::report`].
     unreported: BTreeSet<String>,
-    /// Rollbacks that succeeded since then, by reconciler.
-    rolled_back: Vec<(String, RollbackCall)>,
+    /// Rollbacks that succeeded since then, by reconciler, each with why the next process may not know of it.
+    rolled_back: Vec<(String, RollbackCall, String)>,
 }
 
 impl Reconcilers {
@@ -127,7 +133,11 @@ impl Reconcilers {
             };
             match self.by_name.get_mut(name) {
                 Some(reconciler) => reconciler.set_desired(desired),
-                None => drop(self.by_name.insert(name.clone(), Reconciler::new(desired))),
+                None => {
+                    let record = self.sources.records.read(document);
+                    let new = Reconciler::new(desired, record);
+                    self.by_name.insert(name.clone(), new);
+                }
             }
             self.read(name);
             self.update_status(name);
@@ -158,15 +168,13 @@ impl Reconcilers {
         };
         match ended {
             None => Vec::new(),
-            Some(Ok((id, (name, Done::Read(file))))) => {
-                self.file_read(id, &name, *file);
-                Vec::new()
-            }
+            Some(Ok((id, (name, Done::Read(file))))) => self.file_read(id, &name, *file),
             Some(Ok((id, (name, Done::Loaded(result))))) => self.loaded(id, &name, result),
-            Some(Err(error)) => {
-                self.panicked(&error);
+            Some(Ok((id, (name, Done::Recorded(result))))) => {
+                self.recorded(id, &name, result);
                 Vec::new()
             }
+            Some(Err(error)) => self.panicked(&error),
         }
     }
 
@@ -197,6 +205,12 @@ impl Reconcilers {
             let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
             return call.answer(Err(Refusal::Unknown(message)));
         };
+        // Only the process that leads writes it on the object, from which the others have it.
+        let is_object = reconciler.desired().document.origin == Origin::Cluster;
+        if is_object && !self.sources.records.leads() {
+            let message = "another process leads: ask that one".to_owned();
+            return call.answer(Err(Refusal::Busy(message)));
+        }
         match reconciler.accept(call) {
             Ok(()) => self.read(&name),
             Err(call) => {
@@ -215,45 +229,66 @@ impl Reconcilers {
             return;
         }
         let (desired, before) = (reconciler.desired().clone(), reconciler.lookup());
+        let pin = reconciler.pin();
         let permits = self.permits.reading(desired.spec.tenant());
         let sources = self.sources.clone();
         let (name, most) = (name.to_owned(), self.guests.largest_component());
         let task = self.tasks.spawn(async move {
             let _permit = permits.acquire().await;
-            let file = File::read(desired, sources, before, most).await;
+            let file = File::read(desired, sources, before, pin, most).await;
             (name, Done::Read(Box::new(file)))
         });
         reconciler.begin_reading(Task::new(task));
     }
 
-    fn file_read(&mut self, id: Id, name: &str, mut file: File) {
+    fn file_read(&mut self, id: Id, name: &str, mut file: File) -> Vec<Change> {
         let Some(reconciler) = self.by_name.get_mut(name) else {
-            return;
+            return Vec::new();
         };
         let Some(stale) = reconciler.finish_reading(id) else {
-            return;
+            return Vec::new();
         };
         // The document may name another file by now.
         if stale && file.has_moved(reconciler.desired()) {
-            return self.read(name);
+            self.read(name);
+            return Vec::new();
         }
         reconciler.set_lookup(file.lookup.take());
         let step = reconciler.decide(file);
-        self.step(name, step);
+        let changes = self.step(name, step);
         if stale {
             self.read(name);
         }
         self.update_status(name);
+        changes
     }
 
-    fn step(&mut self, name: &str, step: Step) {
+    fn step(&mut self, name: &str, step: Step) -> Vec<Change> {
         match step {
             Step::None => {}
             Step::Settled(call) => self.settled(name, call, false),
             Step::Refused(problem) => self.refused(name, problem),
+            Step::Stop(problem) => return self.stop(name, problem),
             Step::Again => self.read(name),
             Step::Load(plan) => self.load(name, *plan),
         }
+        Vec::new()
+    }
+
+    /// Stops what serves, because an operator rolled back from it and its rollback cannot serve.
+    fn stop(&mut self, name: &str, problem: String) -> Vec<Change> {
+        let stopped = self.by_name.get_mut(name).and_then(Reconciler::stop);
+        if let Some(inputs) = &stopped {
+            self.guests.remove(name);
+            self.reloads.forget(inputs.tenant(), name);
+        }
+        self.refused(name, problem);
+        self.drop_unused();
+        let owner = stopped.and_then(|inputs| owner(name, &inputs));
+        owner
+            .map(|(tenant, name)| Change::Remove(tenant, name))
+            .into_iter()
+            .collect()
     }
 
     fn load(&mut self, name: &str, plan: Plan) {
@@ -310,7 +345,7 @@ impl Reconcilers {
         let mut changes = Vec::new();
         match result {
             Ok(loaded) => {
-                let tenant = plan.inputs.tenant().to_owned();
+                let (tenant, path) = (plan.inputs.tenant().to_owned(), plan.path.clone());
                 let (before, call) = reconciler.apply(plan);
                 let controller = self.guests.serve(name, *loaded);
                 let replaced = before.is_some();
@@ -325,11 +360,12 @@ impl Reconcilers {
                     }
                 }
                 changes.push(Change::Put(Box::new(controller)));
+                self.keep_component(name, path);
                 self.settled(name, call, replaced);
             }
             Err(failure) => {
                 let step = reconciler.load_failed(plan, failure);
-                self.step(name, step);
+                changes.extend(self.step(name, step));
             }
         }
         self.drop_unused();
@@ -338,9 +374,10 @@ impl Reconcilers {
     }
 
     /// Handles a task that panicked. A cancelled task needs nothing.
-    fn panicked(&mut self, error: &JoinError) {
+    fn panicked(&mut self, error: &JoinError) -> Vec<Change> {
+        let mut changes = Vec::new();
         if error.is_cancelled() {
-            return;
+            return changes;
         }
         let names: Vec<String> = self.by_name.keys().cloned().collect();
         for name in names {
@@ -355,9 +392,10 @@ impl Reconcilers {
                 }
                 None => continue,
             };
-            self.step(&name, step);
+            changes.extend(self.step(&name, step));
             self.update_status(&name);
         }
+        changes
     }
 
     /// Notes that a reconciler is as its document or a rollback asks.
@@ -366,10 +404,10 @@ impl Reconcilers {
             return;
         };
         let replaced = replaced || call.is_some();
-        if let Some(call) = call {
+        if call.is_some() {
             let tenant = reconciler.applied().map_or("", Inputs::tenant);
             self.reloads.count(tenant, name, Reload::Taken);
-            let reply = reconciler.reply();
+            let reply = reconciler.reply(String::new());
             tracing::info!(
                 reconciler = name,
                 revision = reply.revision,
@@ -377,11 +415,11 @@ impl Reconcilers {
                 rolled_back = reply.rolled_back,
                 "reconciler rolled back or rollback undone"
             );
-            self.rolled_back.push((name.to_owned(), call));
         }
         if reconciler.settle(None, replaced) {
             self.unreported.insert(name.to_owned());
         }
+        self.keep_record(name, call);
     }
 
     /// Notes that a reconciler cannot be as its document asks.
@@ -421,9 +459,9 @@ impl Reconcilers {
 
     /// Logs the problems that appeared and disappeared since the last report, and answers the rollbacks that succeeded.
     pub(crate) fn report(&mut self) {
-        for (name, call) in std::mem::take(&mut self.rolled_back) {
+        for (name, call, note) in std::mem::take(&mut self.rolled_back) {
             if let Some(reconciler) = self.by_name.get(&name) {
-                call.answer(Ok(reconciler.reply()));
+                call.answer(Ok(reconciler.reply(note)));
             }
         }
         for name in std::mem::take(&mut self.unreported) {
@@ -458,10 +496,12 @@ impl Reconcilers {
             .count()
     }
 
-    /// Whether a guest comes from a registry: then a process in which nothing serves yet waits for it.
-    pub(crate) fn wait_for_images(&self) -> bool {
-        let mut all = self.by_name.values().map(Reconciler::desired);
-        all.any(|desired| desired.spec.guest.image.is_some())
+    /// Whether a process in which nothing serves yet waits: for a guest of a registry, or for an operator who ends a rollback.
+    pub(crate) fn may_come_later(&self) -> bool {
+        let is_awaited = |of: &Reconciler| {
+            of.desired().spec.guest.image.is_some() || of.history.asked().is_some()
+        };
+        self.by_name.values().any(is_awaited)
     }
 
     /// The problems of all reconcilers.

@@ -23,7 +23,7 @@ use crate::dev::guest_build::GuestBuilder;
 use crate::dev::simulated::Simulated;
 use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
-use crate::reconcilers::{Change, Reconcilers, Sources};
+use crate::reconcilers::{Change, Reconcilers, Records, Sources};
 use crate::status::guest_metrics::GuestMetrics;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -114,6 +114,7 @@ struct Startup {
     guest_registry: Arc<GuestRegistry>,
     reconcilers: Reconcilers,
     images: Registries,
+    records: Records,
     merged: Merged,
     heartbeats: Vec<Heartbeat>,
 }
@@ -158,8 +159,12 @@ impl Startup {
         let cache = options.engine.cache.as_ref();
         let cache = cache.map(|cache| cache.folder.as_path());
         let images = Registries::new(registries::options(&merged.configuration, cache)?);
+        // In-memory clusters end with the process, and so does what was decided about them.
+        let kept = cache.filter(|_| options.simulated.is_none());
+        let records = Records::new(kept);
         let sources = Sources {
             registry: images.clone(),
+            records: records.clone(),
             trusts_files: options.simulated.is_some(),
         };
         let mut reconcilers = Reconcilers::new(guests, sources, statuses.clone(), reloads);
@@ -168,7 +173,7 @@ impl Startup {
                 manager = manager.controller(*controller);
             }
         }
-        let waits = options.goes_on_without() || reconcilers.wait_for_images();
+        let waits = options.goes_on_without() || reconcilers.may_come_later();
         if reconcilers.running() == 0 && !waits {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
@@ -181,6 +186,7 @@ impl Startup {
             guest_registry,
             reconcilers,
             images,
+            records,
             merged,
             heartbeats: vec![Heartbeat::start("host", || true), guests_heartbeat],
         })
@@ -197,6 +203,7 @@ impl Startup {
         // Providers may read it.
         bound.engage_local()?;
         self.images.read_secrets_of(bound.handle());
+        self.records.write_in(bound.handle());
         let mut providers = Providers::default();
         let mut problems = self.merged.problems.clone();
         if options.simulated.is_none() {
@@ -261,7 +268,7 @@ async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> 
     while reconcilers.is_busy() {
         tokio::select! {
             more = reconcilers.next() => changes.extend(more),
-            () = &mut moment, if reconcilers.running() > 0 || reconcilers.wait_for_images() => break,
+            () = &mut moment, if reconcilers.running() > 0 || reconcilers.may_come_later() => break,
         }
     }
     changes

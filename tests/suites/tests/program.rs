@@ -46,6 +46,8 @@ mod languages;
 mod leading;
 #[path = "program/memory.rs"]
 mod memory;
+#[path = "program/memory_hub.rs"]
+mod memory_hub;
 #[path = "program/mongodb.rs"]
 mod mongodb;
 #[path = "program/publishing.rs"]

@@ -5,7 +5,6 @@ mod definitions;
 mod missing;
 
 use crate::cli::{CheckArgs, Format};
-use windlass_files::{Position, split};
 use crate::config::kinds::{GuestSource, RuleSpec};
 use crate::config::schema::{self, Place, Shows};
 use crate::dev::seed::Layout;
@@ -18,6 +17,7 @@ use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use windlass_files::{Position, split};
 use windlass_registry::{Reference, SCHEME};
 use windlass_sandbox::{CustomResource, Inspection, Options};
 

@@ -3,7 +3,6 @@
 mod export;
 
 use crate::cli::{Format, KcpCommand, PublishArgs};
-use windlass_files::{Node, Part, Problem, split};
 use anyhow::{Context, Result, bail};
 use export::{Claim, Export, Versions};
 use serde_json::{Value as Json, json};
@@ -11,6 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use windlass_files::{Node, Part, Problem, split};
 
 /// The largest file of CustomResourceDefinitions, in bytes.
 const MAX_FILE: u64 = 16 << 20;

@@ -2,6 +2,7 @@
 
 use crate::cli::{Format, RollbackArgs};
 use crate::command::client::Client;
+use crate::output::Tone;
 use crate::status::view::{RollbackReply, RollbackRequest};
 use std::process::ExitCode;
 
@@ -22,6 +23,9 @@ pub(crate) async fn execute(args: RollbackArgs, format: Format) -> anyhow::Resul
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
         Format::Text | Format::Wide => anstream::println!("{}", as_text(&reply)),
+    }
+    if !reply.note.is_empty() {
+        anstream::eprintln!("{}", Tone::Warn.paint(&reply.note));
     }
     Ok(super::DONE)
 }

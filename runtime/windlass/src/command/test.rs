@@ -10,7 +10,6 @@ use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
 use crate::run::signals::stop_on_signals;
-use windlass_files::{STATE, Target, Watch};
 use anyhow::{Context, Result};
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
+use windlass_files::{STATE, Target, Watch};
 use windlass_sandbox::Options;
 
 /// What the tests were denied, for `windlass check -f`; in the project's folder of state.

@@ -4,11 +4,11 @@ mod providers;
 
 pub(crate) use providers::provider;
 
-use windlass_files::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Document};
 use anyhow::{Context, bail};
 use std::path::Path;
+use windlass_files::Problem;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, ConfigError, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;

@@ -12,13 +12,14 @@ pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load, read_object};
 pub(crate) use start::start;
 
-use windlass_files::{Node, Position, Problem};
 use crate::config::kinds::{
     Identity, Kind, ManagerSpec, Origin, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
+use crate::config::record::ObjectRecord;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use windlass_files::{Node, Position, Problem};
 
 /// The spec of a valid document, by kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +51,8 @@ pub(crate) struct Document {
     pub(crate) has_secrets: bool,
     /// The `config` of a Reconciler, with its positions in the file.
     pub(crate) config: Option<Arc<Node>>,
+    /// What the status of a Reconciler's object says; none: it is no such object.
+    pub(crate) record: Option<Arc<ObjectRecord>>,
 }
 
 impl PartialEq for Document {

@@ -14,18 +14,19 @@ mod tests;
 
 pub(crate) use claims::Holding;
 
-use windlass_files::Problem;
 use crate::config::kinds::{
     AccessProviderSpec, Identity, Kind, ProfileArgsPolicy, ProfileEnvPolicy,
 };
 use crate::config::load::{
     Bad, Configuration, Document, Merged, Outcome, Spec, merge, read_object,
 };
+use crate::config::record::ObjectRecord;
 use claims::Claims;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_files::Problem;
 
 /// The reason of an object whose place a document of a file has.
 const IN_A_FILE: &str = "DefinedInFile";
@@ -47,6 +48,8 @@ pub(crate) struct Object {
     pub(crate) created: String,
     /// `status.tenant`: the Tenant that had a Reconciler's namespace when the status was written.
     pub(crate) recorded_tenant: Option<String>,
+    /// What the status of a Reconciler says for the next process.
+    pub(crate) record: Arc<ObjectRecord>,
     /// Whether it is being deleted: then it is not in effect.
     pub(crate) is_deleting: bool,
     /// `spec`.

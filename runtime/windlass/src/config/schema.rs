@@ -9,13 +9,13 @@ mod keyword;
 
 pub(crate) use check::Violation;
 
-use windlass_files::{Node, Position, Problem, Step};
 use crate::config::kinds::Origin;
 use crate::config::load::Document;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_files::{Node, Position, Problem, Step};
 
 /// Problems of one config that are reported.
 const MOST_PROBLEMS: usize = 10;

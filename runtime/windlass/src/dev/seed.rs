@@ -1,12 +1,12 @@
 //! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
-use windlass_files::{Part, Problem, split};
 use crate::config::kinds::ProviderSpec;
 use crate::config::load::Configuration;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_files::{Part, Problem, split};
 
 /// The folder of the local cluster's manifests.
 pub(crate) const LOCAL: &str = "local";

@@ -1,8 +1,10 @@
 //! The file that a guest is read from: one of the operator, or one of an image. Entry points: [`component`] and [`File::read`].
 
-use super::reconciler::Desired;
+use super::reconciler::{Desired, Pin};
+use super::records::Records;
 use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
 use crate::config::load::Document;
+use crate::config::record::KnownRevision;
 use crate::guests::{LoadFailure, TenantPolicy};
 use std::path::{Path, PathBuf};
 use windlass_files::built;
@@ -15,6 +17,8 @@ use windlass_sandbox::Digest;
 pub(crate) struct Sources {
     /// The registries of images.
     pub(crate) registry: Registries,
+    /// What outlives this process.
+    pub(crate) records: Records,
     /// Whether files need not follow a tenant's policy: over an in-memory fleet, which is the developer's own.
     pub(crate) trusts_files: bool,
 }
@@ -26,26 +30,120 @@ pub(super) struct File {
     pub(super) digest: Result<Digest, LoadFailure>,
     /// What came of the look-up of its image; none: it is no image.
     pub(super) lookup: Option<Lookup>,
+    /// The image, with the digest of its manifest.
+    pub(super) image: Option<String>,
+    /// The revision of a rollback that was read too.
+    pub(super) pinned: Option<Pinned>,
+}
+
+/// The revision of a rollback, as it was read.
+pub(super) struct Pinned {
+    pub(super) revision: KnownRevision,
+    /// The file of its component.
+    pub(super) path: Result<PathBuf, LoadFailure>,
+    /// What came of the look-up of its image; none: it was a file.
+    pub(super) lookup: Option<Lookup>,
+}
+
+impl Pinned {
+    /// Finds a revision that may be neither what the document names now, nor where that is.
+    async fn read(desired: &Desired, sources: &Sources, pin: Pin, most: usize) -> Self {
+        let Pin { revision, lookup } = pin;
+        let Some(image) = &revision.image else {
+            let path = Self::of_path(desired, sources, &revision).await;
+            return Self {
+                revision,
+                path,
+                lookup: None,
+            };
+        };
+        let file = match Reference::parse(image) {
+            Ok(image) => {
+                let wanted = wanted(&desired.spec, &desired.policy, image);
+                File::of_image(sources.registry.look_up(wanted, lookup).await, most).await
+            }
+            Err(error) => File::refused(LoadFailure::permanent(error)),
+        };
+        let path = match file.digest {
+            Ok(digest) if digest == revision.digest => Ok(file.path),
+            Ok(digest) => Err(LoadFailure::permanent(format!(
+                "{image} has {}",
+                digest.short()
+            ))),
+            Err(failure) => Err(failure),
+        };
+        Self {
+            revision,
+            path,
+            lookup: file.lookup,
+        }
+    }
+
+    async fn of_path(
+        desired: &Desired,
+        sources: &Sources,
+        revision: &KnownRevision,
+    ) -> Result<PathBuf, LoadFailure> {
+        let Desired {
+            document,
+            spec,
+            policy,
+        } = desired;
+        let named = document.resolve(spec.guest.path().map_or(Path::new(""), PathBuf::as_path));
+        if !is_trusted(spec, sources) {
+            policy
+                .guests
+                .check_file(&named)
+                .map_err(LoadFailure::permanent)?;
+        }
+        let (records, digest) = (sources.records.clone(), revision.digest);
+        let found = tokio::task::spawn_blocking(move || records.component(digest)).await;
+        let found = found.map_err(|error| unreadable(&named, &error))?;
+        found.ok_or_else(|| {
+            LoadFailure::permanent("it was a file, and this process has no copy of it")
+        })
+    }
+}
+
+/// Whether a guest in a file need not follow the tenant's policy. A guest of the platform was chosen by who runs the process.
+fn is_trusted(spec: &ReconcilerSpec, sources: &Sources) -> bool {
+    sources.trusts_files || spec.guest.name.is_some()
 }
 
 impl File {
-    /// Reads the guest that a document names, but no more than `most` bytes. An image is looked up if the look-up before does not hold.
+    /// Reads the guest that a document names, but no more than `most` bytes, and the revision of a rollback. An image is looked up if the
+    /// look-up before does not hold.
     pub(super) async fn read(
         desired: Desired,
         sources: Sources,
         before: Option<Lookup>,
+        pin: Option<Pin>,
         most: usize,
     ) -> Self {
-        match desired.spec.guest.source() {
+        let pinned = match pin {
+            Some(pin) => Some(Pinned::read(&desired, &sources, pin, most).await),
+            None => None,
+        };
+        let file = match desired.spec.guest.source() {
             Ok(GuestSource::Image(image)) => {
                 let wanted = wanted(&desired.spec, &desired.policy, image);
                 Self::of_image(sources.registry.look_up(wanted, before).await, most).await
             }
             _ => {
-                // A guest of the platform was chosen by who runs the process.
-                let is_trusted = sources.trusts_files || desired.spec.guest.name.is_some();
+                let is_trusted = is_trusted(&desired.spec, &sources);
                 Self::of_path(desired, is_trusted, most).await
             }
+        };
+        Self { pinned, ..file }
+    }
+
+    fn refused(failure: LoadFailure) -> Self {
+        Self {
+            path: PathBuf::new(),
+            digest: Err(failure),
+            lookup: None,
+            image: None,
+            pinned: None,
         }
     }
 
@@ -54,14 +152,15 @@ impl File {
             Ok(pulled) => pulled,
             // The look-up knows when to try again.
             Err(problem) => {
+                let refused = Self::refused(LoadFailure::permanent(problem));
                 return Self {
-                    path: PathBuf::new(),
-                    digest: Err(LoadFailure::permanent(problem)),
                     lookup: Some(lookup),
+                    ..refused
                 };
             }
         };
         let path = pulled.path.clone();
+        let image = lookup.image().at(pulled.digest).to_string();
         let digest = match in_background(path.clone(), most).await {
             Ok(digest) if digest.to_string() == pulled.component.hex() => Ok(digest),
             // The next look-up finds that the file is damaged or gone, and pulls the image again.
@@ -74,6 +173,8 @@ impl File {
             lookup: digest.is_ok().then_some(lookup),
             path,
             digest,
+            image: Some(image),
+            pinned: None,
         }
     }
 
@@ -104,6 +205,8 @@ impl File {
             path,
             digest,
             lookup: None,
+            image: None,
+            pinned: None,
         }
     }
 

@@ -2,22 +2,28 @@
 //!
 //! It takes one step after the other: read the guest's file, load the guest, apply it. A newer change cancels the load of an older one,
 //! so an old revision never replaces a newer one. A change that equals the one being loaded does not start a second load.
+//!
+//! While a rollback is in effect, its revision serves or nothing does, but never the one that an operator rolled back from.
+
+mod pin;
+mod view;
 
 use super::failed::Failed;
 use super::file::File;
+use super::history::History;
+use super::records::Recording;
 use super::revoke::Revocation;
-use super::rollback::{ActiveRollback, RollbackChoice};
 use crate::app::rollback::{Refusal, RollbackCall};
-use crate::config::kinds::GuestSource;
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::Document;
+use crate::config::record::{KnownRevision, Record, Rollback};
 use crate::guests::{LoadFailure, TenantPolicy};
-use crate::status::reconcilers::{LastChange, ReconcilerStatus};
-use crate::status::view::RollbackReply;
+use crate::status::reconcilers::LastChange;
+pub(super) use pin::Pin;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 use tokio::task::{AbortHandle, Id};
-use windlass_registry::{GuestPolicy, Lookup};
+use windlass_registry::Lookup;
 use windlass_sandbox::Digest;
 
 /// Everything that a reconciler is loaded from. It is loaded again when this changes.
@@ -54,7 +60,7 @@ impl Task {
         Self(handle)
     }
 
-    fn is(&self, id: Id) -> bool {
+    pub(super) fn is(&self, id: Id) -> bool {
         self.0.id() == id
     }
 }
@@ -75,8 +81,10 @@ struct Reading {
 /// A task that loads the guest.
 struct Loading {
     inputs: Inputs,
+    path: Option<PathBuf>,
+    image: Option<String>,
     /// The rollback that is in effect if the load succeeds.
-    rollback: Option<ActiveRollback>,
+    rollback: Option<Rollback>,
     /// The caller that waits for the load.
     call: Option<RollbackCall>,
     task: Task,
@@ -91,14 +99,14 @@ pub(super) struct Reconciler {
     pub(super) revocation: Revocation,
     /// Whether rights or limits were revoked since what serves was loaded. A reload resets this.
     pub(super) has_less: bool,
-    /// The revision that served before. It is kept compiled for a rollback.
-    previous: Option<Digest>,
-    /// The policy on guests that `previous` was loaded under.
-    previous_policy: GuestPolicy,
+    /// The revisions that it can serve, and its rollback.
+    pub(super) history: History,
     /// What came of the last look-up of its image; none: it is no image.
     lookup: Option<Lookup>,
-    /// The rollback that is in effect.
-    rollback: Option<ActiveRollback>,
+    /// The revision of a rollback that is to be read, because this process has not loaded it.
+    pin: Option<Pin>,
+    /// How its record is being written.
+    pub(super) recording: Recording,
     /// The last failure, with the inputs of that load; without inputs if the file could not be read.
     failed: Option<Failed<Option<Inputs>>>,
     /// Why the desired state is not in effect; none when it is.
@@ -121,7 +129,9 @@ pub(super) enum Step {
     Settled(Option<RollbackCall>),
     /// Note why the desired state cannot be applied.
     Refused(String),
-    /// Read the guest's file again: a rollback failed, and the documents decide again.
+    /// The same, and stop what serves: an operator rolled back from it.
+    Stop(String),
+    /// Read the guest's file again: a rollback failed, and the documents decide again; or its revision is to be read too.
     Again,
     /// Load this.
     Load(Box<Plan>),
@@ -132,22 +142,29 @@ pub(super) struct Plan {
     pub(super) inputs: Inputs,
     /// The file of the component; none: the component is kept compiled.
     pub(super) path: Option<PathBuf>,
-    rollback: Option<ActiveRollback>,
+    /// The image of the component; none: it was a file.
+    pub(super) image: Option<String>,
+    rollback: Option<Rollback>,
     call: Option<RollbackCall>,
 }
 
 impl Reconciler {
-    /// With nothing applied.
-    pub(super) fn new(desired: Desired) -> Self {
+    /// With nothing applied. The record is that of a file.
+    pub(super) fn new(desired: Desired, record: Record) -> Self {
+        let of = desired.document.record.clone();
+        let history = match of {
+            Some(of) => History::new(&of.uid, of.record.clone()),
+            None => History::new("", record),
+        };
         Self {
             desired,
             applied: None,
             revocation: Revocation::default(),
             has_less: false,
-            previous: None,
-            previous_policy: GuestPolicy::default(),
+            history,
             lookup: None,
-            rollback: None,
+            pin: None,
+            recording: Recording::default(),
             failed: None,
             problem: None,
             changed: None,
@@ -163,6 +180,12 @@ impl Reconciler {
     }
 
     pub(super) fn set_desired(&mut self, desired: Desired) {
+        if let Some(of) = &desired.document.record
+            && self.history.follow(&of.uid, of.record.rollback.clone())
+        {
+            // Whether the rollback holds depends on what the guest is now.
+            self.lookup = None;
+        }
         self.desired = desired;
     }
 
@@ -195,21 +218,30 @@ impl Reconciler {
     /// When to try again after a transient failure.
     pub(super) fn due(&self) -> Option<Instant> {
         let failed = self.failed.as_ref().filter(|_| !self.is_busy());
-        failed.and_then(Failed::due)
+        let due = [failed.and_then(Failed::due), self.recording.due()];
+        due.into_iter().flatten().min()
     }
 
     pub(super) fn lookup(&self) -> Option<Lookup> {
         self.lookup.clone()
     }
 
+    pub(super) fn pin(&self) -> Option<Pin> {
+        self.pin.clone()
+    }
+
     pub(super) fn set_lookup(&mut self, lookup: Option<Lookup>) {
         self.lookup = lookup;
     }
 
-    /// When its image is to be looked up again.
+    /// When its images are to be looked up again.
     pub(super) fn look_up_at(&self) -> Option<Instant> {
-        let lookup = self.lookup.as_ref().filter(|_| self.reading.is_none())?;
-        lookup.due
+        if self.reading.is_some() {
+            return None;
+        }
+        let pinned = self.pin.as_ref().and_then(|pin| pin.lookup.as_ref());
+        let lookups = [self.lookup.as_ref(), pinned].into_iter().flatten();
+        lookups.filter_map(|lookup| lookup.due).min()
     }
 
     /// Whether to start reading the file now. If a task reads it already, the file is read once more after that.
@@ -234,7 +266,8 @@ impl Reconciler {
     /// The same call, if another rollback is under way.
     pub(super) fn accept(&mut self, call: RollbackCall) -> Result<(), RollbackCall> {
         let loading = self.loading.as_ref();
-        if self.call.is_some() || loading.is_some_and(|loading| loading.call.is_some()) {
+        let is_loading = loading.is_some_and(|loading| loading.call.is_some());
+        if self.call.is_some() || is_loading || self.recording.has_call() {
             return Err(call);
         }
         self.call = Some(call);
@@ -257,7 +290,8 @@ impl Reconciler {
         }
         Some(Plan {
             inputs: done.inputs,
-            path: None,
+            path: done.path,
+            image: done.image,
             rollback: done.rollback,
             call: done.call,
         })
@@ -266,23 +300,17 @@ impl Reconciler {
     /// Decides what to do once the guest's file is read.
     pub(super) fn decide(&mut self, file: File) -> Step {
         let held = file.digest.as_ref().ok().copied();
+        self.history.set_file(held);
         let loading = self.loading.as_ref();
         let mut rollback = match loading.filter(|loading| loading.call.is_some()) {
-            Some(loading) => loading.rollback,
-            None => self.rollback,
+            Some(loading) => loading.rollback.clone(),
+            None => self.history.asked(),
         };
         let mut call = None;
         if let Some(new) = self.call.take()
             && let Some(request) = new.request()
         {
-            match self.choice(held).take(request) {
-                Ok(Some(chosen)) if !self.is_still_allowed(chosen.to) => {
-                    let name = &self.desired.document.identity.name;
-                    new.answer(Err(Refusal::Impossible(format!(
-                        "reconciler {name} cannot serve revision {}: spec.guests of its Tenant has changed since that was loaded",
-                        chosen.to.short()
-                    ))));
-                }
+            match self.history.choice(held).take(request) {
                 Ok(chosen) => (rollback, call) = (chosen, Some(new)),
                 Err(error) => {
                     let name = &self.desired.document.identity.name;
@@ -291,15 +319,16 @@ impl Reconciler {
                 }
             }
         }
-        let rollback = rollback
-            .filter(|rollback| rollback.holds(held))
-            .filter(|rollback| self.is_still_allowed(rollback.to));
-        let guest = match (rollback, file.digest) {
-            (Some(rollback), _) => rollback.to,
-            (None, Ok(digest)) => digest,
+        let rollback = rollback.filter(|rollback| rollback.holds(held));
+        if rollback.is_none() {
+            self.pin = None;
+        }
+        let guest = match (&rollback, &file.digest) {
+            (Some(rollback), _) => rollback.to.digest,
+            (None, Ok(digest)) => *digest,
             (None, Err(failure)) => {
                 let call = call.or_else(|| self.cancel_loading());
-                return self.fail(None, rollback, call, failure);
+                return self.fail(None, rollback, call, failure.clone());
             }
         };
         let inputs = Inputs {
@@ -316,9 +345,27 @@ impl Reconciler {
         }
         if self.applied.as_ref() == Some(&inputs) {
             let former = self.cancel_loading();
-            (self.rollback, self.failed) = (rollback, None);
+            self.history.set_rollback(rollback);
+            (self.failed, self.pin) = (None, None);
             return Step::Settled(call.or(former));
         }
+        let (path, image) = match &rollback {
+            Some(rollback) if held != Some(guest) => {
+                let path = match self.pinned(&rollback.to, file.pinned) {
+                    Ok(path) => path,
+                    Err(Some(failure)) => {
+                        let call = call.or_else(|| self.cancel_loading());
+                        return self.fail(Some(inputs), Some(rollback.clone()), call, failure);
+                    }
+                    Err(None) => {
+                        self.call = call.or_else(|| self.cancel_loading());
+                        return Step::Again;
+                    }
+                };
+                (path, rollback.to.image.clone())
+            }
+            _ => (Some(file.path), file.image),
+        };
         if let Some(failed) = &self.failed
             && call.is_none()
             && failed.attempted.as_ref() == Some(&inputs)
@@ -328,25 +375,16 @@ impl Reconciler {
             if let Some(call) = self.cancel_loading() {
                 call.answer(Err(Refusal::Impossible(problem.clone())));
             }
-            self.rollback = rollback;
+            self.history.set_rollback(rollback);
             return Step::Refused(problem);
         }
         Step::Load(Box::new(Plan {
             inputs,
-            path: rollback.is_none().then_some(file.path),
+            path,
+            image,
             rollback,
             call,
         }))
-    }
-
-    /// Whether a revision was loaded under the policy on guests that holds now: it is not verified again for a rollback.
-    fn is_still_allowed(&self, revision: Digest) -> bool {
-        let applied = self.applied.as_ref();
-        let under = match applied.filter(|applied| applied.guest == revision) {
-            Some(applied) => &applied.policy.guests,
-            None => &self.previous_policy,
-        };
-        *under == self.desired.policy.guests
     }
 
     /// Notes the task that loads a plan, and cancels the one before it.
@@ -354,6 +392,8 @@ impl Reconciler {
         let call = plan.call.or_else(|| self.cancel_loading());
         self.loading = Some(Loading {
             inputs: plan.inputs,
+            path: plan.path,
+            image: plan.image,
             rollback: plan.rollback,
             call,
             task,
@@ -362,13 +402,15 @@ impl Reconciler {
 
     /// Notes that a change is in effect. Returns what served before, and the caller that waits for the change.
     pub(super) fn apply(&mut self, plan: Plan) -> (Option<Inputs>, Option<RollbackCall>) {
-        let guest = plan.inputs.guest;
+        let revision = KnownRevision {
+            digest: plan.inputs.guest,
+            image: plan.image,
+        };
+        let policy = plan.inputs.policy.guests.clone();
+        self.history.serve(revision, policy);
+        self.history.set_rollback(plan.rollback);
         let before = self.applied.replace(plan.inputs);
-        if let Some(before) = before.as_ref().filter(|before| before.guest != guest) {
-            self.previous = Some(before.guest);
-            self.previous_policy = before.policy.guests.clone();
-        }
-        (self.rollback, self.failed) = (plan.rollback, None);
+        (self.failed, self.pin) = (None, None);
         (self.revocation, self.has_less) = (Revocation::default(), false);
         (before, plan.call)
     }
@@ -381,14 +423,14 @@ impl Reconciler {
     /// Notes that the task that reads the guest's file panicked.
     pub(super) fn read_failed(&mut self, failure: LoadFailure) -> Step {
         let call = self.call.take();
-        self.fail(None, self.rollback, call, failure)
+        self.fail(None, self.history.asked(), call, failure)
     }
 
     /// A failed rollback changes nothing: the documents decide again.
     fn fail(
         &mut self,
         attempted: Option<Inputs>,
-        rollback: Option<ActiveRollback>,
+        rollback: Option<Rollback>,
         call: Option<RollbackCall>,
         failure: LoadFailure,
     ) -> Step {
@@ -396,6 +438,10 @@ impl Reconciler {
             problem,
             is_transient,
         } = failure;
+        let problem = match rollback.as_ref().filter(|_| call.is_none()) {
+            Some(rollback) => self.not_pinned(rollback, &problem),
+            None => problem,
+        };
         let problem = self.desired.document.problem(problem).to_string();
         if let Some(call) = call {
             let name = &self.desired.document.identity.name;
@@ -403,6 +449,7 @@ impl Reconciler {
                 "reconciler {name} cannot serve that revision now, and keeps serving the current one: {problem}"
             );
             call.answer(Err(Refusal::Impossible(refusal)));
+            self.pin = None;
             return Step::Again;
         }
         let failed = Failed::new(attempted, problem.clone());
@@ -410,8 +457,13 @@ impl Reconciler {
             true => failed.again_after(self.failed.as_ref(), Instant::now()),
             false => failed,
         });
-        self.rollback = rollback;
-        Step::Refused(problem)
+        let applied = self.applied.as_ref().map(|applied| applied.guest);
+        let from = rollback.as_ref().and_then(|rollback| rollback.instead_of);
+        self.history.set_rollback(rollback);
+        match applied.is_some() && applied == from {
+            true => Step::Stop(problem),
+            false => Step::Refused(problem),
+        }
     }
 
     /// Cancels the load. Returns the caller that waits for it.
@@ -419,30 +471,12 @@ impl Reconciler {
         self.loading.take().and_then(|loading| loading.call)
     }
 
-    fn choice(&self, file: Option<Digest>) -> RollbackChoice {
-        RollbackChoice {
-            serving: self.applied.as_ref().map(|applied| applied.guest),
-            previous: self.previous,
-            file,
-            rollback: self.rollback,
-        }
-    }
-
-    pub(super) fn reply(&self) -> RollbackReply {
-        let print = |digest: Option<Digest>| digest.map_or_else(String::new, |d| d.to_string());
-        RollbackReply {
-            reconciler: self.desired.document.identity.name.clone(),
-            revision: print(self.applied.as_ref().map(|applied| applied.guest)),
-            previous: print(self.previous),
-            rolled_back: self.rollback.is_some(),
-        }
-    }
-
     /// The revisions that serve, can be rolled back to, or are being loaded: three at most.
     pub(super) fn used(&self) -> impl Iterator<Item = Digest> {
         let applied = self.applied.as_ref().map(|inputs| inputs.guest);
         let loading = self.loading.as_ref().map(|loading| loading.inputs.guest);
-        [applied, self.previous, loading].into_iter().flatten()
+        let previous = self.history.previous().map(|previous| previous.digest);
+        [applied, previous, loading].into_iter().flatten()
     }
 
     /// Its current tenant and its next one.
@@ -451,50 +485,5 @@ impl Reconciler {
         [Some(self.desired.spec.tenant()), current]
             .into_iter()
             .flatten()
-    }
-
-    pub(super) fn status(&self) -> ReconcilerStatus {
-        let Desired { document, spec, .. } = &self.desired;
-        let applied = self.applied.as_ref();
-        ReconcilerStatus {
-            tenant: applied.map_or(spec.tenant(), Inputs::tenant).to_owned(),
-            guest: self.source(document, spec),
-            revision: self.applied.as_ref().map(|inputs| inputs.guest.to_string()),
-            previous: self.previous.map(|digest| digest.to_string()),
-            rolled_back: self.rollback.is_some(),
-            problem: self.problem.clone(),
-            may_pass: self.problem.is_some() && self.may_pass(),
-            changed: self.changed,
-            loading: (self.loading.is_some() || self.is_new()).then_some(self.began),
-        }
-    }
-
-    /// Whether the last failure is neither the document's nor the guest's.
-    fn may_pass(&self) -> bool {
-        let is_of_the_host = self.failed.as_ref().is_some_and(|of| of.due().is_some());
-        is_of_the_host || self.lookup.as_ref().is_some_and(Lookup::found_silence)
-    }
-
-    /// What the document names, with the digest of an image that is here.
-    fn source(&self, document: &Document, spec: &ReconcilerSpec) -> String {
-        match spec.guest.source() {
-            Ok(GuestSource::Path(path)) => document.resolve(path).display().to_string(),
-            Ok(GuestSource::Image(image)) => {
-                let pulled = self
-                    .lookup
-                    .as_ref()
-                    .and_then(|lookup| lookup.outcome.as_ref().ok());
-                pulled.map_or_else(
-                    || image.to_string(),
-                    |pulled| image.at(pulled.digest).to_string(),
-                )
-            }
-            Err(_) => String::new(),
-        }
-    }
-
-    /// Whether its first load has not ended yet.
-    fn is_new(&self) -> bool {
-        self.reading.is_some() && self.applied.is_none() && self.problem.is_none()
     }
 }

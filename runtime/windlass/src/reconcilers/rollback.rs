@@ -1,34 +1,19 @@
 //! A rollback: a reconciler serves another revision than the one in its file. Entry point: [`RollbackChoice::take`].
 
+use crate::config::record::{KnownRevision, Rollback};
 use crate::status::view::RollbackRequest;
 use windlass_sandbox::Digest;
-
-/// A rollback that is in effect. It ends when the guest's file changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ActiveRollback {
-    /// The revision that serves.
-    pub(super) to: Digest,
-    /// The revision in the file when the rollback began; none: the file could not be read.
-    pub(super) file: Option<Digest>,
-}
-
-impl ActiveRollback {
-    /// Whether the rollback stays in effect with this revision in the file. A file that cannot be read does not end it.
-    pub(super) fn holds(self, file: Option<Digest>) -> bool {
-        file.is_none() || file == self.file
-    }
-}
 
 /// The revisions that a reconciler can serve.
 pub(super) struct RollbackChoice {
     /// The revision that serves; none: nothing does.
-    pub(super) serving: Option<Digest>,
+    pub(super) serving: Option<KnownRevision>,
     /// The revision that served before.
-    pub(super) previous: Option<Digest>,
+    pub(super) previous: Option<KnownRevision>,
     /// The revision in the guest's file.
     pub(super) file: Option<Digest>,
     /// The rollback that is in effect.
-    pub(super) rollback: Option<ActiveRollback>,
+    pub(super) rollback: Option<Rollback>,
 }
 
 impl RollbackChoice {
@@ -39,7 +24,7 @@ impl RollbackChoice {
     pub(super) fn take(
         &self,
         request: &RollbackRequest,
-    ) -> Result<Option<ActiveRollback>, RollbackChoiceError> {
+    ) -> Result<Option<Rollback>, RollbackChoiceError> {
         if request.undo {
             return match self.rollback {
                 Some(_) => Ok(None),
@@ -50,32 +35,35 @@ impl RollbackChoice {
             Some(wanted) => self.find(wanted)?,
             None => self.before()?,
         };
-        if Some(to) == self.serving {
-            return Err(RollbackChoiceError::Serves(to.short()));
+        let serving = self.serving.as_ref().map(|serving| serving.digest);
+        if serving == Some(to.digest) {
+            return Err(RollbackChoiceError::Serves(to.digest.short()));
         }
-        let file = self.file;
-        Ok((file != Some(to)).then_some(ActiveRollback { to, file }))
+        let instead_of = self.file;
+        let differs = instead_of != Some(to.digest);
+        Ok(differs.then_some(Rollback { to, instead_of }))
     }
 
     /// The previous revision, unless a rollback is in effect: the same command twice must not switch back and forth.
-    fn before(&self) -> Result<Digest, RollbackChoiceError> {
-        if let Some(rollback) = self.rollback {
-            return Err(RollbackChoiceError::RolledBack(rollback.to.short()));
+    fn before(&self) -> Result<KnownRevision, RollbackChoiceError> {
+        if let Some(rollback) = &self.rollback {
+            let to = rollback.to.digest.short();
+            return Err(RollbackChoiceError::RolledBack(to));
         }
-        self.previous.ok_or(RollbackChoiceError::NoPrevious)
+        self.previous.clone().ok_or(RollbackChoiceError::NoPrevious)
     }
 
-    fn find(&self, wanted: &str) -> Result<Digest, RollbackChoiceError> {
+    fn find(&self, wanted: &str) -> Result<KnownRevision, RollbackChoiceError> {
         let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
-        let kept = [self.serving, self.previous].into_iter().flatten();
-        let named: Vec<Digest> = kept
+        let kept = [&self.serving, &self.previous].into_iter().flatten();
+        let named: Vec<&KnownRevision> = kept
             .clone()
-            .filter(|digest| !wanted.is_empty() && digest.to_string().starts_with(wanted))
+            .filter(|known| !wanted.is_empty() && known.digest.to_string().starts_with(wanted))
             .collect();
-        if let [digest] = named[..] {
-            return Ok(digest);
+        if let [known] = named[..] {
+            return Ok(known.clone());
         }
-        let kept: Vec<String> = kept.map(|digest| digest.short()).collect();
+        let kept: Vec<String> = kept.map(|known| known.digest.short()).collect();
         Err(RollbackChoiceError::NotKept {
             wanted: wanted.to_owned(),
             kept: match kept.is_empty() {
@@ -99,10 +87,10 @@ pub(super) enum RollbackChoiceError {
     #[error("is rolled back to {0} already: --undo serves the revision of its file again")]
     RolledBack(String),
     /// No revision served before.
-    #[error("has no previous revision: this process has loaded no other")]
+    #[error("has no previous revision: no other has served")]
     NoPrevious,
     /// The digest names no revision, or more than one.
-    #[error("keeps no revision {wanted:?}, or more than one: it keeps {kept}")]
+    #[error("knows no revision {wanted:?}, or more than one: it knows {kept}")]
     NotKept {
         /// The digest that was asked for.
         wanted: String,
@@ -119,11 +107,18 @@ mod tests {
         Digest::of(text.as_bytes())
     }
 
+    fn known(text: &str) -> KnownRevision {
+        KnownRevision {
+            digest: digest(text),
+            image: None,
+        }
+    }
+
     /// A served before, B serves.
     fn choice() -> RollbackChoice {
         RollbackChoice {
-            serving: Some(digest("b")),
-            previous: Some(digest("a")),
+            serving: Some(known("b")),
+            previous: Some(known("a")),
             file: Some(digest("b")),
             rollback: None,
         }
@@ -141,8 +136,8 @@ mod tests {
     fn it_goes_back_to_the_revision_before_until_the_file_changes() {
         let rollback = choice().take(&request(None, false)).unwrap().unwrap();
         assert_eq!(
-            (rollback.to, rollback.file),
-            (digest("a"), Some(digest("b")))
+            (rollback.to, rollback.instead_of),
+            (known("a"), Some(digest("b")))
         );
     }
 
@@ -153,7 +148,7 @@ mod tests {
             let rollback = choice().take(&request(Some(name), false)).unwrap();
             assert_eq!(
                 rollback.map(|rollback| rollback.to),
-                Some(digest("a")),
+                Some(known("a")),
                 "{name}"
             );
         }
@@ -175,12 +170,12 @@ mod tests {
     #[test]
     fn what_is_rolled_back_goes_forward_by_undoing_alone() {
         let back = RollbackChoice {
-            serving: Some(digest("a")),
-            previous: Some(digest("b")),
+            serving: Some(known("a")),
+            previous: Some(known("b")),
             file: Some(digest("b")),
-            rollback: Some(ActiveRollback {
-                to: digest("a"),
-                file: Some(digest("b")),
+            rollback: Some(Rollback {
+                to: known("a"),
+                instead_of: Some(digest("b")),
             }),
         };
         assert!(matches!(
@@ -212,9 +207,9 @@ mod tests {
         let rollback = gone.take(&request(None, false)).unwrap();
         assert_eq!(
             rollback,
-            Some(ActiveRollback {
-                to: digest("a"),
-                file: None
+            Some(Rollback {
+                to: known("a"),
+                instead_of: None
             })
         );
     }

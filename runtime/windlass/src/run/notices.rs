@@ -6,10 +6,10 @@
 
 use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
-use windlass_files::Problem;
 use crate::config::kinds::{Identity, Kind};
 use crate::config::objects::Holding;
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_files::Problem;
 use windlass_fleet::api::EventType;
 
 /// Documents whose current version is not in effect.

@@ -8,7 +8,6 @@ mod read;
 pub(super) mod status;
 
 use crate::app::App;
-use windlass_files::Problem;
 use crate::config::kinds::{API_VERSION, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
 use crate::config::objects::{Accepted, Holding, Objects, ValueSource, Values, Verdict};
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_files::Problem;
 use windlass_fleet::hub::{Hub, HubWatch, WatchSelection};
 use windlass_fleet::{ClusterName, GroupVersionKind};
 
@@ -140,6 +140,8 @@ impl Feed {
 
     /// The documents of files, together with the objects.
     pub(super) fn join(&mut self, last: &Configuration, files: Outcome) -> Merged {
+        // A record that this process wrote a moment ago is read here, and not an older one.
+        self.look();
         let none = Objects::default();
         let objects = self.objects.as_ref().unwrap_or(&none);
         let (mut merged, verdicts) = self.accepted.join(last, files, objects);

@@ -1,7 +1,6 @@
 //! Starts, replaces and removes providers as their documents ask. Entry point: [`Providers::apply`].
 
 use crate::config::clusters;
-use windlass_files::Problem;
 use crate::config::kinds::{Kind, ProviderSpec, Source};
 use crate::config::load::{Configuration, Document, Merged};
 use futures::future::BoxFuture;
@@ -9,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use windlass_files::Problem;
 use windlass_fleet::engage::Engage;
 use windlass_fleet::file;
 use windlass_fleet::manager::ManagerHandle;

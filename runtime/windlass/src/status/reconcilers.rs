@@ -13,8 +13,12 @@ pub(crate) struct ReconcilerStatus {
     pub(crate) guest: String,
     /// The digest of the revision that serves, in hexadecimal; none when none does.
     pub(crate) revision: Option<String>,
-    /// The digest of the revision that served before it; none when this process has loaded no other.
+    /// The image of that revision, with the digest of its manifest; none: it was a file.
+    pub(crate) image: Option<String>,
+    /// The digest of the revision that served before it; none when no other is known.
     pub(crate) previous: Option<String>,
+    /// The image of that one.
+    pub(crate) previous_image: Option<String>,
     /// Whether a rollback is in effect.
     pub(crate) rolled_back: bool,
     /// Why the document is not in effect; none when it is.

@@ -398,4 +398,7 @@ pub(crate) struct RollbackReply {
     pub(crate) previous: String,
     /// Whether that is a roll back: until the guest's file changes, or it is undone.
     pub(crate) rolled_back: bool,
+    /// Why the next process may not know of it; empty: it does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) note: String,
 }

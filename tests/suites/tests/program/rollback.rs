@@ -1,5 +1,6 @@
-//! A reconciler is rolled back to its previous revision, and keeps it until its guest's file changes.
+//! A reconciler is rolled back to its previous revision, and keeps it until its guest's file changes, whichever process runs it.
 
+use crate::memory_hub::{MemoryHub, Running, has, of_platform};
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, ask, client_of, fleet, start};
 use anyhow::{Context, Result};
@@ -141,12 +142,13 @@ async fn a_trapping_guest_is_rolled_back_until_its_file_changes() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_roll_back_is_undone_and_a_revision_can_be_named() -> Result<()> {
+async fn a_roll_back_outlives_the_process_and_is_undone_and_a_revision_can_be_named() -> Result<()>
+{
     let project = Project::new()?;
     replace(&project, &guest("hello"))?;
     project.write_config(&[reconciler("hello", &project.path().join("guest.wasm"))])?;
     let _server = fleet(&project, &["alpha"]).await?;
-    let (_program, address) = start(&project).await?;
+    let (program, address) = start(&project).await?;
     let serves = |told: &Json| told["serves"] == true;
     let first = text(
         &told(&project, &address, "hello to serve", serves).await?,
@@ -161,9 +163,27 @@ async fn a_roll_back_is_undone_and_a_revision_can_be_named() -> Result<()> {
 
     let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
     assert!(error.contains("there is nothing to undo"), "{error}");
+    // A process that starts later knows the revision before, and has a copy of it.
+    drop(program);
+    let (program, address) = start(&project).await?;
+    told(&project, &address, "the next process", |told| {
+        serves(told) && swapped(told)
+    })
+    .await?;
     let short = first.get(..12).context("a digest")?;
     let reply = ask(&project, &address, &["rollback", "hello", "--to", short]).await?;
-    assert_eq!(reply["revision"], first.as_str());
+    assert_eq!(
+        (&reply["revision"], &reply["note"]),
+        (&Json::from(first.as_str()), &Json::Null)
+    );
+    // So does one that starts after the rollback.
+    drop(program);
+    let (_program, address) = start(&project).await?;
+    let now = told(&project, &address, "the process after that", serves).await?;
+    assert_eq!(
+        (text(&now, "revision"), &now["rolledBack"]),
+        (first.clone(), &Json::Bool(true))
+    );
     // The file is gone for a while, and what serves does not care.
     fs::remove_file(project.path().join("guest.wasm"))?;
     let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
@@ -185,5 +205,79 @@ async fn a_roll_back_is_undone_and_a_revision_can_be_named() -> Result<()> {
         (reply["revision"].as_str(), &reply["rolledBack"]),
         (Some(&*second), &Json::Bool(false))
     );
+    Ok(())
+}
+
+/// Whether a process serves a revision because somebody rolled back to it.
+async fn rolled_back(hub: &MemoryHub, of: &Running, revision: &str) -> Result<()> {
+    let holds = |told: &Json| told["rolledBack"] == true && told["revision"] == revision;
+    told(&hub.project, &of.address, "the rolled back revision", holds)
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_processes()
+-> Result<()> {
+    let hub = MemoryHub::start().await?;
+    replace(&hub.project, &guest("hello"))?;
+    let election = "  leaderElection: {enabled: true, namespace: default, name: test, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}\n";
+    hub.write_manager("windlass.yaml", election)?;
+    hub.put(of_platform("x", Json::Null))?;
+    let mut first = hub.run("windlass.yaml", "cache").await?;
+    first.program.line_with("\"leading\"", SOON).await?;
+    let second = hub.run("windlass.yaml", "cache").await?;
+    let ready = |status: &Json| has(status, "Ready True Reconciling");
+    let good = text(&hub.status("x", "a guest", ready).await?, "revision");
+    replace(&hub.project, &guest("test-panic"))?;
+    let swapped = |told: &Json| told["previous"] == good.as_str();
+    for of in [&first, &second] {
+        told(&hub.project, &of.address, "the new guest", swapped).await?;
+    }
+
+    // The process that leads writes it on the object, so only that one is asked.
+    let rollback = ["rollback", "team-a/x"];
+    let error = refused(&hub.project, &second.address, &rollback).await?;
+    assert!(error.contains("another process leads"), "{error}");
+    let reply = ask(&hub.project, &first.address, &rollback).await?;
+    assert_eq!(
+        (&reply["revision"], &reply["note"]),
+        (&Json::from(good.as_str()), &Json::Null)
+    );
+    let is_rolled_back = |status: &Json| has(status, "Ready True RolledBack");
+    let status = hub.status("x", "the reason", is_rolled_back).await?;
+    assert!(has(&status, "Loaded False RolledBack"), "{status}");
+    assert_eq!(status["rollback"]["revision"], good.as_str(), "{status}");
+    rolled_back(&hub, &second, &good).await?;
+
+    // The leader dies, and so does the next one.
+    drop(first);
+    hub.alpha.ask("a", "world").await?;
+    hub.alpha.expect_greeted("a").await?;
+    drop(second);
+    let third = hub.run("windlass.yaml", "cache").await?;
+    hub.alpha.ask("b", "world").await?;
+    hub.alpha.expect_greeted("b").await?;
+    rolled_back(&hub, &third, &good).await?;
+
+    // A process that cannot have the revision does not serve the one that it was rolled back from.
+    drop(third);
+    let mut fourth = hub.run("windlass.yaml", "empty").await?;
+    fourth.program.line_with("\"leading\"", SOON).await?;
+    let cannot = |status: &Json| {
+        let said = status.to_string();
+        has(status, "Ready False Refused") && said.contains("this process has no copy of it")
+    };
+    let status = hub.status("x", "the refusal", cannot).await?;
+    assert_eq!(
+        (&status["revision"], &status["rollback"]["revision"]),
+        (&Json::Null, &Json::from(good.as_str())),
+        "{status}"
+    );
+    let undo = ["rollback", "team-a/x", "--undo"];
+    let reply = ask(&hub.project, &fourth.address, &undo).await?;
+    assert_ne!(reply["revision"], good.as_str());
+    let status = hub.status("x", "the guest of the file", ready).await?;
+    assert_eq!(status["rollback"], Json::Null, "{status}");
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Adds rules to a file of documents, and leaves the rest of it as it is. Entry point: [`with_rules`].
 
-use windlass_files::{Node, Position, Step, Value, split};
 use anyhow::{Result, bail};
 use serde_json::Value as Json;
 use std::sync::Arc;
+use windlass_files::{Node, Position, Step, Value, split};
 
 /// The text with further rules in a Reconciler's `spec.rules`, before those that are there.
 ///

@@ -1,7 +1,6 @@
 //! Makes the provider of a document. Entry point: [`provider`].
 
 use super::read_kubeconfig;
-use windlass_files::Problem;
 use crate::config::kinds::{
     ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec, KindSpec,
     KubeconfigFilesSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal,
@@ -13,6 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use windlass_files::Problem;
 use windlass_fleet::ClusterName;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};

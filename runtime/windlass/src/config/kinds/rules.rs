@@ -1,10 +1,10 @@
 //! Rules: what a reconciler may touch. Entry point: [`RuleSpec`].
 
-use windlass_files::nearest;
 use crate::config::kinds::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use windlass_files::nearest;
 use windlass_fleet::grant::{ClusterRule, Rule};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::{LabelSelector, SelectorError};

@@ -40,9 +40,18 @@ pub(crate) struct ReconcilerStatus {
     /// The digest of the revision that serves.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) revision: String,
+    /// The image of that revision, with the digest of its manifest. Absent: it is a guest of the platform.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) image: String,
     /// The digest of the revision that served before.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) previous_revision: String,
+    /// The image of that one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) previous_image: String,
+    /// The rollback that an operator asked for, while it is in effect: every process serves its revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rollback: Option<RollbackStatus>,
     /// The clusters in which it watches.
     pub(crate) clusters: i64,
     /// Its keys.
@@ -50,6 +59,20 @@ pub(crate) struct ReconcilerStatus {
     /// The last failure, as long as the last run of any key failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_failure: Option<LastFailure>,
+}
+
+/// A rollback.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RollbackStatus {
+    /// The digest of the revision that serves.
+    pub(crate) revision: String,
+    /// The image of that revision, with the digest of its manifest. Absent: it was a file.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) image: String,
+    /// The digest of the revision in place of which it serves. The rollback ends when the guest of `spec` is another one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) instead_of: String,
 }
 
 /// Keys by their states.

@@ -1,9 +1,9 @@
 //! Lists the configuration files of paths. Entry point: [`Listing::of`].
 
-use windlass_files::Problem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_files::Problem;
 
 /// The files of some paths, and the folders that were listed.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,10 +1,10 @@
 //! Merges a reload into the configuration in effect: a bad document keeps its last good version. Entry point: [`merge`].
 
-use windlass_files::{Problem, nearest};
 use crate::config::kinds::{Identity, Kind};
 use crate::config::load::{Bad, Configuration, Document, Outcome, Spec};
 use std::collections::BTreeMap;
 use std::path::Path;
+use windlass_files::{Problem, nearest};
 
 /// The configuration after a reload.
 #[derive(Debug, Default)]

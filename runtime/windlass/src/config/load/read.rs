@@ -1,6 +1,5 @@
 //! Reads and checks documents. Entry point: [`load`].
 
-use windlass_files::{DecodeError, Node, Part, Problem, nearest, split};
 use crate::config::kinds::{API_VERSION, Identity, Kind, Origin, Refusal, Resource};
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, Listing, Outcome, Spec};
@@ -10,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_files::{DecodeError, Node, Part, Problem, nearest, split};
 use windlass_fleet::file::{self, FileError};
 use windlass_fleet::{ControllerName, TenantName};
 
@@ -274,6 +274,7 @@ fn read_spec(
             .get("spec")
             .and_then(|spec| spec.get("config"))
             .map(|config| Arc::new(config.clone())),
+        record: None,
     })
 }
 

@@ -1,9 +1,9 @@
 //! Reads the documents at the start of a process. Entry point: [`start`].
 
-use windlass_files::Problem;
 use crate::config::kinds::Kind;
 use crate::config::load::{Bad, Configuration, Merged, load, merge};
 use std::path::PathBuf;
+use windlass_files::Problem;
 
 /// Why a process does not start, with the problems.
 #[derive(Debug, PartialEq, thiserror::Error)]

@@ -1,12 +1,12 @@
 //! A Reconciler of the cluster: whose it is, its guest and its config. Entry point: [`Accepted::reconciler`].
 
 use super::{Accepted, Object, Objects, Refused, ValueSource, Values};
-use windlass_files::{Node, Part, split};
 use crate::config::kinds::{ConfigSource, ReconcilerSpec};
 use crate::config::load::{Configuration, Document, Spec, read_object};
 use serde_json::{Map, Value as Json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use windlass_files::{Node, Part, split};
 
 impl Accepted {
     /// Adds a Reconciler to a configuration, or its last good version, if it has a tenant. Returns its tenant, and why it is not in effect as
@@ -31,6 +31,7 @@ impl Accepted {
         };
         if let Some(good) = self.good.get(&object.identity()) {
             let mut document = good.document.clone();
+            document.record = Some(object.record.clone());
             if let Spec::Reconciler(spec) = &mut document.spec {
                 spec.tenant = Some(tenant.clone());
             }

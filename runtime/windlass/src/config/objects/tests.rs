@@ -73,6 +73,7 @@ impl World {
             generation: 1,
             created: self.created.entry(name.to_owned()).or_insert(now).clone(),
             recorded_tenant: None,
+            record: Arc::default(),
             is_deleting: false,
             spec: Some(spec),
         };

@@ -1,11 +1,11 @@
 //! The rules of roles, from documents to manifests.
 
 use super::*;
-use windlass_files::split;
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::load;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use windlass_files::split;
 
 fn read<T: DeserializeOwned>(yaml: &str) -> T {
     let file: Arc<str> = "test.yaml".into();

@@ -1,8 +1,8 @@
 //! Compares a config with a schema. Entry point: [`Schema::check`].
 
 use super::{MOST_DEPTH, Schema, resolve};
-use windlass_files::{Step, nearest};
 use serde_json::{Map, Value as Json};
+use windlass_files::{Step, nearest};
 
 /// Steps of one check: a value compared with a schema is one.
 const MOST_STEPS: usize = 200_000;

@@ -1,10 +1,10 @@
 //! The keywords of JSON Schema that are understood. Entry point: [`check`].
 
 use super::{MOST_PATTERNS, SchemaError, compile, resolve};
-use windlass_files::nearest;
 use regex::Regex;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use windlass_files::nearest;
 
 /// What the value of a keyword is.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! Tests of the comparison of configs with schemas.
 
 use super::*;
-use windlass_files::split;
 use serde_json::json;
+use windlass_files::split;
 
 /// The problems of a config in YAML by a schema, as they are printed.
 fn check(schema: &Json, config: &str) -> Vec<String> {

@@ -5,7 +5,6 @@
 use super::compare::{self, Difference};
 use super::fleet::{each, find};
 use super::identity::Identity;
-use windlass_files::{Problem, split};
 use crate::config::kinds::Interval;
 use crate::dev::seed::{LOCAL, Layout, objects};
 use crate::dev::simulated::Simulated;
@@ -16,6 +15,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_files::{Problem, split};
 
 /// Events are recorded in the background: how much later they may come.
 const EVENTS_LATE: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! The files of a project. Entry point: [`files`].
 
-use windlass_files::is_left_by_tools;
 use std::path::{Path, PathBuf};
+use windlass_files::is_left_by_tools;
 
 /// How many folders may lie in each other. It ends circles of links.
 const DEEPEST: usize = 8;

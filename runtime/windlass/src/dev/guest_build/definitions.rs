@@ -6,7 +6,6 @@
 use super::source::Source;
 use super::tool::Tool;
 use super::{BuildError, Language, cargo, go, io_error};
-use windlass_files::{Problem, split};
 use crate::dev::seed::read_objects;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -14,6 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_files::{Problem, split};
 
 /// The time for a project's tool, which may have to build much.
 const LONGEST: Duration = Duration::from_secs(30 * 60);

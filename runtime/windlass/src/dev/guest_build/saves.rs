@@ -1,12 +1,12 @@
 //! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
 
 use super::{BuildError, GuestBuilder, build, package};
-use windlass_files::{Target, Watch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use windlass_files::{Target, Watch};
 
 /// Source folders, built one at a time after each save.
 pub(crate) struct Builds {

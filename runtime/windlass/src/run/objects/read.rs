@@ -3,11 +3,13 @@
 use crate::config::kinds::Kind;
 use crate::config::kinds::status::ReconcilerStatus;
 use crate::config::objects::{Object, Objects, ValueSource, Values};
+use crate::config::record::{ObjectRecord, Record};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use windlass_fleet::hub::{Hub, HubObject, HubWatch, WatchSelection};
 use windlass_fleet::{GroupVersionKind, ObjectKey};
 
@@ -72,15 +74,19 @@ fn read(kind: Kind, object: &HubObject) -> Option<Object> {
     let key = object.key();
     // A status of another shape is replaced.
     let status = fields.status.filter(|_| kind == Kind::Reconciler);
+    let record = status.clone().map(serde_json::from_value);
+    let record: Record = record.and_then(Result::ok).unwrap_or_default();
     let status: Option<Status> = status.and_then(|status| serde_json::from_value(status).ok());
+    let uid = object.uid();
     Some(Object {
         kind,
         namespace: key.namespace.map(|namespace| namespace.to_string()),
         name: key.name.to_string(),
-        uid: object.uid(),
+        uid: uid.clone(),
         generation: fields.metadata.generation,
         created: fields.metadata.creation_timestamp,
         recorded_tenant: status.and_then(|status| status.tenant),
+        record: Arc::new(ObjectRecord { uid, record }),
         is_deleting: object.is_deleting(),
         spec: fields.spec,
     })

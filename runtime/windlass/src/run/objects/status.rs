@@ -127,6 +127,11 @@ trait AnyStatus: Serialize + DeserializeOwned + PartialEq + Clone + Default {
 
     /// The status without numbers and heartbeat.
     fn quiet(&self) -> Self;
+
+    /// The status without the fields that others write.
+    fn own(self) -> Self {
+        self
+    }
 }
 
 impl AnyStatus for Status {
@@ -145,6 +150,13 @@ impl AnyStatus for Status {
             last_failure: None,
             last_heartbeat_time: String::new(),
             ..self.clone()
+        }
+    }
+
+    fn own(self) -> Self {
+        Self {
+            rollback: None,
+            ..self
         }
     }
 }
@@ -208,7 +220,8 @@ fn differs<S: AnyStatus>(
     let present: Option<Present<S>> = watched.parse().ok();
     let mut present = present
         .and_then(|present| present.status)
-        .unwrap_or_default();
+        .unwrap_or_default()
+        .own();
     keep_times(status.conditions(), present.conditions());
     let now = std::mem::take(status.heartbeat());
     if is_recent(present.heartbeat(), &now) {

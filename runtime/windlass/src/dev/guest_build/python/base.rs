@@ -11,10 +11,10 @@ use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
 use crate::dev::guest_build::{BuildError, bases, io_error};
-use windlass_files::{built_path, is_left_by_tools};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use windlass_files::{built_path, is_left_by_tools};
 use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The module of the base.

@@ -6,8 +6,8 @@ use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
-use windlass_files::{has_modules, is_left_by_tools};
 use std::path::{Path, PathBuf};
+use windlass_files::{has_modules, is_left_by_tools};
 
 /// How the tools are used: in another way they may make another component of the same source.
 const RECIPE: [&str; 2] = [include_str!("../python.rs"), include_str!("parts.rs")];

@@ -43,6 +43,9 @@ type Holds = (Option<bool>, &'static str, String);
 const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);
 
+/// The reason of a Reconciler whose rollback is in effect.
+const ROLLED_BACK: &str = "RolledBack";
+
 fn holds(reason: &'static str) -> Holds {
     (YES, reason, String::new())
 }
@@ -90,11 +93,16 @@ pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
         })
     });
     let of = |kind, holds| condition(sources, verdict, kind, holds);
-    let digest = |of: fn(&ReconcilerStatus) -> &Option<String>| {
+    let text = |of: fn(&ReconcilerStatus) -> &Option<String>| {
         loaded
             .and_then(|loaded| of(loaded).clone())
             .unwrap_or_default()
     };
+    // While it does not run, what served last is what it can be rolled back to.
+    let record = Some(&verdict.object.record.record).filter(|_| loaded.is_none());
+    let last = record.and_then(|record| record.revision.as_ref().or(record.previous.as_ref()));
+    let last_digest = last.map(|last| last.digest.to_string());
+    let last_image = last.and_then(|last| last.image.clone());
     Status {
         observed_generation: verdict.object.generation,
         last_heartbeat_time: sources.now.clone(),
@@ -104,8 +112,12 @@ pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
             of("Ready", ready),
         ],
         tenant: verdict.tenant.clone().unwrap_or_default(),
-        revision: digest(|of| &of.revision),
-        previous_revision: digest(|of| &of.previous),
+        revision: text(|of| &of.revision),
+        image: text(|of| &of.image),
+        previous_revision: last_digest.unwrap_or_else(|| text(|of| &of.previous)),
+        previous_image: last_image.unwrap_or_else(|| text(|of| &of.previous_image)),
+        // Written when it begins and ends: see `reconcilers::records`.
+        rollback: None,
         clusters: count(|of| of.clusters),
         keys: KeyCounts {
             ready: count(|of| of.ready),
@@ -133,13 +145,21 @@ fn is_loaded(verdict: &Verdict, loaded: Option<&ReconcilerStatus>) -> Holds {
         (Some(_), Some(problem)) => (NO, "ServesEarlier", problem.clone()),
         (None, None) => loading("its guest is being loaded"),
         (Some(_), None) if loaded.loading.is_some() => loading("a newer version is being loaded"),
+        (Some(revision), None) if loaded.rolled_back => {
+            let message = format!(
+                "it is rolled back: {revision} serves, until its guest is another one or windlass rollback --undo"
+            );
+            (NO, ROLLED_BACK, message)
+        }
         (Some(_), None) => holds("Loaded"),
     }
 }
 
 /// Whether it reconciles as the object asks.
 fn ready(accepted: &Holds, loaded: &Holds, controller: Option<&ControllerStatus>) -> Holds {
-    if let Some(not) = [accepted, loaded].into_iter().find(|of| of.0 != YES) {
+    let is_rolled_back = loaded.1 == ROLLED_BACK;
+    let stops = |of: &&Holds| of.0 != YES && of.1 != ROLLED_BACK;
+    if let Some(not) = [accepted, loaded].into_iter().find(stops) {
         return not.clone();
     }
     let Some(controller) = controller else {
@@ -147,6 +167,8 @@ fn ready(accepted: &Holds, loaded: &Holds, controller: Option<&ControllerStatus>
     };
     match controller.problems.first() {
         Some(problem) => (NO, "WatchFails", problem.clone()),
+        // As an operator asked, though not as the object does.
+        None if is_rolled_back => (YES, ROLLED_BACK, loaded.2.clone()),
         None => holds("Reconciling"),
     }
 }
