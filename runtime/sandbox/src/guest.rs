@@ -302,7 +302,8 @@ impl Current {
         let code = Code::bind(sandbox, &revision, grant.reaches_other_clusters())?;
         let code = Arc::new(code.isolated(isolation, &tenant));
         let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
-        let span = tracing::info_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);
+        // At `error`, as the span of a run is.
+        let span = tracing::error_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);
         let described = tracing::Instrument::instrument(code.describe(guest.clone()), span);
         let description = described.await?;
         description.check_granted(&guest.given)?;

@@ -364,6 +364,17 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let said = format!("{stdout}{}", denied.stderr);
     assert_eq!(stdout.matches(&lacks).count(), 1, "{said}");
     assert_eq!(stdout.matches("lacks").count(), 1, "{stdout}");
+    // The log is at `warn` unless told otherwise. Its lines say whose they are.
+    let is_whole = |line: &str| {
+        [
+            "\"reconciler\":\"calls\"",
+            "\"cluster\":\"eu\"",
+            "\"name\":\"a\"",
+        ]
+        .iter()
+        .all(|field| line.contains(field))
+    };
+    assert!(denied.stderr.lines().any(is_whole), "{}", denied.stderr);
 
     let args = [
         "check".as_ref(),

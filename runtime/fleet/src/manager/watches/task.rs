@@ -199,8 +199,9 @@ impl Task {
     /// Runs the mapper of a sink's events. Code that maps is as busy as code that reconciles, so it has a task of its own.
     fn run_mapper(&self, watch: &ActiveWatch, sink: &Arc<SourceSink>) {
         let controller = self.links.registration.controller();
+        // At `error`, as the span of a run is.
         let span =
-            tracing::info_span!("map", tenant = %controller.tenant, reconciler = %controller.name);
+            tracing::error_span!("map", tenant = %controller.tenant, reconciler = %controller.name);
         let events = MappedEvents::run(sink.clone()).instrument(span);
         let cluster = &self.links.cluster;
         crate::task::spawn(cluster.tasks(), cluster.host(), watch.mapping(), events);
