@@ -124,7 +124,7 @@ pub enum RegistryError {
     Policy(#[from] PolicyError),
     /// Nobody signed it.
     #[error(
-        "{0} is not signed: sign it with cosign sign --key and one of the keys in spec.guests.signatures.keys of the Tenant"
+        "{0} is not signed: sign it with cosign sign, by a key or a signer in spec.guests.signatures of the Tenant"
     )]
     Unsigned(String),
     /// Somebody else signed it.
@@ -173,6 +173,14 @@ pub enum RegistryError {
     /// The files of the cache cannot be written.
     #[error("{}: pulled images cannot be kept: {reason}", .path.display())]
     Store {
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
+    /// The file that keyless signatures are trusted by.
+    #[error("{}: the trusted root of spec.registries.trustedRoot cannot be used: {reason}", .path.display())]
+    TrustedRoot {
         /// The file or folder.
         path: PathBuf,
         /// The cause.

@@ -7,7 +7,7 @@ use crate::policy::GuestPolicy;
 use crate::reference::Reference;
 use crate::registries::{Opened, PullSecret, Registries};
 use crate::session::Session;
-use crate::signature::{self, Signature};
+use crate::signature::{self, Signature, Trust};
 use crate::store::{Image, Place, Store};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
@@ -176,13 +176,13 @@ impl Registries {
         mut image: Image,
         is_silent: bool,
     ) -> Result<Image, RegistryError> {
-        let before = check_signed(wanted, digest, &image.signatures);
+        let before = check_signed(opened, wanted, digest, &image.signatures);
         if before.is_ok() || is_silent {
             return before.map(|()| image);
         }
         let session = self.session(opened, wanted).await?;
         image.signatures = session.signatures(digest).await?;
-        check_signed(wanted, digest, &image.signatures)?;
+        check_signed(opened, wanted, digest, &image.signatures)?;
         let place = Place::of(&wanted.image, digest);
         on_disk(&opened.store, move |store| {
             store.set_signatures(&place, &image);
@@ -213,11 +213,11 @@ impl Registries {
                 remedy: "raise spec.registries.maxComponent of the Manager, or make the component smaller",
             });
         }
-        let signatures = match wanted.policy.keys.is_empty() {
-            true => Vec::new(),
-            false => session.signatures(digest).await?,
+        let signatures = match wanted.policy.wants_signatures() {
+            true => session.signatures(digest).await?,
+            false => Vec::new(),
         };
-        check_signed(wanted, digest, &signatures)?;
+        check_signed(opened, wanted, digest, &signatures)?;
         let draft = on_disk(&opened.store, Store::draft).await??;
         let file = tokio::fs::File::create(draft.component()).await;
         let mut file = file.map_err(|error| RegistryError::Store {
@@ -308,14 +308,20 @@ fn jittered(wait: Duration) -> Duration {
 
 /// Whether an image is signed as the policy asks.
 fn check_signed(
+    opened: &Opened,
     wanted: &Wanted,
     digest: ImageDigest,
     signatures: &[Signature],
 ) -> Result<(), RegistryError> {
-    if wanted.policy.keys.is_empty() {
+    if !wanted.policy.wants_signatures() {
         return Ok(());
     }
-    let verified = signature::verify(signatures, digest, &wanted.policy.keys);
+    let trust = Trust {
+        keys: &wanted.policy.keys,
+        signers: &wanted.policy.signers,
+        root: opened.trusted_root.as_ref(),
+    };
+    let verified = signature::verify(signatures, digest, &trust);
     verified.map_err(|reason| {
         let image = wanted.image.at(digest).to_string();
         match reason {

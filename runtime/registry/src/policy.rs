@@ -1,16 +1,18 @@
 //! Where a tenant's guests may come from, and who must have signed them. Entry point: [`GuestPolicy`].
 
 use crate::reference::{Reference, SCHEME, is_host};
-use crate::signature::PublicKey;
+use crate::signature::{KeylessSigner, PublicKey};
 use windlass_fleet::name::NamePattern;
 
-/// A tenant's policy. Default: any registry, signed or not.
+/// A tenant's policy. Default: any registry, signed or not. With neither keys nor signers no image need be signed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GuestPolicy {
     /// The registries; none: those that the caller takes for absent ones.
     pub registries: Option<Vec<ImagePattern>>,
-    /// The keys of which one must have signed; empty: none need have.
+    /// The keys of which one must have signed, if no signer has.
     pub keys: Vec<PublicKey>,
+    /// Those who sign without a key of their own, of whom one must have signed, if no key has.
+    pub signers: Vec<KeylessSigner>,
 }
 
 /// Why a policy refuses a guest.
@@ -44,12 +46,17 @@ impl GuestPolicy {
         }
     }
 
+    /// Whether somebody must have signed an image.
+    pub(crate) fn wants_signatures(&self) -> bool {
+        !self.keys.is_empty() || !self.signers.is_empty()
+    }
+
     /// Whether a file may be a guest: one that no registry has, and nobody has signed.
     ///
     /// # Errors
     /// [`PolicyError::File`]
     pub fn check_file(&self, path: &std::path::Path) -> Result<(), PolicyError> {
-        match self.registries.is_none() && self.keys.is_empty() {
+        match self.registries.is_none() && !self.wants_signatures() {
             true => Ok(()),
             false => Err(PolicyError::File(path.display().to_string())),
         }
@@ -103,7 +110,7 @@ mod tests {
         let patterns = patterns.iter().map(|one| ImagePattern::parse(one).unwrap());
         GuestPolicy {
             registries: Some(patterns.collect()),
-            keys: Vec::new(),
+            ..GuestPolicy::default()
         }
     }
 

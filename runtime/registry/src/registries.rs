@@ -6,6 +6,7 @@ use crate::error::RegistryError;
 use crate::manifest::Manifest;
 use crate::reference::Reference;
 use crate::session::Session;
+use crate::signature::TrustedRoot;
 use crate::store::Store;
 use crate::transport::{Http, HttpOptions};
 use rustls::pki_types::CertificateDer;
@@ -21,6 +22,8 @@ use windlass_fleet::file;
 use windlass_fleet::manager::ManagerHandle;
 use windlass_fleet::{ClusterName, Grant, GroupVersionKind, ObjectKey};
 
+/// Largest trusted root, in bytes.
+const MAX_TRUSTED_ROOT: u64 = 1 << 20;
 /// Largest file of authorities, in bytes.
 const MAX_AUTHORITIES: u64 = 8 << 20;
 /// A type of pull secrets, its key, and how its content is read.
@@ -48,6 +51,8 @@ const SECRET_TYPES: [SecretType; 2] = [
 pub struct RegistryOptions {
     /// A file of authorities (PEM) besides those of the system.
     pub authorities: Option<PathBuf>,
+    /// Sigstore's `trusted_root.json`, for keyless signatures; none: they do not count.
+    pub trusted_root: Option<PathBuf>,
     /// Hosts, with their ports, that may speak plain HTTP.
     pub plain_http: Vec<String>,
     /// The proxies of the environment.
@@ -93,6 +98,7 @@ pub(crate) struct Inner {
 
 pub(crate) struct Opened {
     pub(crate) http: Http,
+    pub(crate) trusted_root: Option<TrustedRoot>,
     pub(crate) store: Store,
     /// The folder of `store`, if it ends with the process.
     _temporary: Option<TempDir>,
@@ -239,6 +245,11 @@ impl Opened {
             .authorities
             .as_deref()
             .map_or(Ok(Vec::new()), read_authorities)?;
+        let trusted_root = options
+            .trusted_root
+            .as_deref()
+            .map(read_trusted_root)
+            .transpose()?;
         let http = Http::new(HttpOptions {
             authorities,
             plain: options.plain_http,
@@ -266,10 +277,22 @@ impl Opened {
         };
         Ok(Self {
             http,
+            trusted_root,
             store,
             _temporary: temporary,
         })
     }
+}
+
+/// Whom keyless signatures are trusted by.
+fn read_trusted_root(path: &Path) -> Result<TrustedRoot, RegistryError> {
+    let unusable = |reason: String| RegistryError::TrustedRoot {
+        path: path.to_owned(),
+        reason,
+    };
+    let bytes = file::read(path, MAX_TRUSTED_ROOT);
+    let bytes = bytes.map_err(|error| unusable(error.to_string()))?;
+    TrustedRoot::parse(&bytes).map_err(|error| unusable(error.to_string()))
 }
 
 /// The certificates of a file.

@@ -1,14 +1,25 @@
-//! Signatures of images, verified offline with public keys. Entry point: [`verify`].
+//! Signatures of images, verified offline. Entry point: [`verify`].
 //!
 //! Read are the two formats of cosign: Sigstore bundles that refer to the image, and the older payloads behind a tag `….sig`. A signature
 //! counts only if it says that it signs an image: an attestation about an image, by the same key, may say anything about it.
-//! Certificates, transparency logs and timestamps are not looked at: a key that the operator names is all the trust there is.
+//! Of a signature by a key that the operator names, certificates, transparency logs and timestamps are not looked at: the key is all the
+//! trust there is. A keyless one, in a bundle, has all of these: [`keyless`] says what must hold for it.
 
+mod der;
+mod trusted_root;
+mod certificate;
+mod log_entry;
+mod timestamp;
+mod keyless;
 mod bundle;
 mod key;
 mod simple;
 
 pub use key::{KeyError, PublicKey};
+pub use keyless::{KeylessError, KeylessSigner};
+pub use trusted_root::TrustedRootError;
+
+pub(crate) use trusted_root::TrustedRoot;
 
 use crate::digest::ImageDigest;
 use serde::{Deserialize, Serialize};
@@ -40,16 +51,13 @@ pub(crate) enum Signature {
     },
 }
 
-impl Signature {
-    /// Whether a certificate stands for its key.
-    fn is_keyless(&self) -> bool {
-        match self {
-            Self::Bundle(text) => bundle::is_keyless(text),
-            Self::Simple {
-                has_certificate, ..
-            } => *has_certificate,
-        }
-    }
+/// Who may sign.
+pub(crate) struct Trust<'a> {
+    pub(crate) keys: &'a [PublicKey],
+    /// Those who sign without a key of their own.
+    pub(crate) signers: &'a [KeylessSigner],
+    /// Whom the signers' certificates are trusted by.
+    pub(crate) root: Option<&'a TrustedRoot>,
 }
 
 /// Why a signature does not count. Reads behind "it".
@@ -69,37 +77,55 @@ pub enum SignatureError {
     OtherKey,
     /// A certificate stands for its key.
     #[error(
-        "is keyless, by a certificate, and only the keys in spec.guests.signatures.keys count: sign the image with cosign sign --key too"
+        "is keyless, by a certificate, and only the keys in spec.guests.signatures.keys count: name its signer in spec.guests.signatures.keyless, or sign the image with cosign sign --key too"
     )]
     Keyless,
+    /// A certificate stands for its key, in a format that lacks the proof of its log.
+    #[error(
+        "is keyless in the older format of cosign, which does not count: sign the image with cosign 3, which writes bundles"
+    )]
+    OldKeyless,
+    /// A certificate stands for its key.
+    #[error(transparent)]
+    Certificate(#[from] KeylessError),
 }
 
-/// Finds a signature of the image by one of the keys.
+/// Finds a signature of the image by somebody who is trusted.
 ///
 /// # Errors
 /// What is wrong with the signature that came closest; `None`: there is no signature.
 pub(crate) fn verify(
     signatures: &[Signature],
     image: ImageDigest,
-    keys: &[PublicKey],
+    trust: &Trust<'_>,
 ) -> Result<(), Option<SignatureError>> {
     let mut closest: Option<SignatureError> = None;
     for signature in signatures {
         let verified = match signature {
-            Signature::Bundle(text) => bundle::verify(text, image, keys),
+            Signature::Bundle(text) => bundle::verify(text, image, trust),
             Signature::Simple {
                 payload,
                 signature: signed,
-                ..
-            } => simple::verify(payload, signed, image, keys),
+                has_certificate,
+            } => match simple::verify(payload, signed, image, trust.keys) {
+                Err(SignatureError::OtherKey) if *has_certificate => {
+                    Err(match trust.signers.is_empty() {
+                        true => SignatureError::Keyless,
+                        false => SignatureError::OldKeyless,
+                    })
+                }
+                verified => verified,
+            },
         };
         let error = match verified {
             Ok(()) => return Ok(()),
-            Err(SignatureError::OtherKey) if signature.is_keyless() => SignatureError::Keyless,
             Err(error) => error,
         };
         // A signature of this image by a stranger says more than damaged ones.
-        let is_close = matches!(error, SignatureError::OtherKey | SignatureError::Keyless);
+        let is_close = !matches!(
+            error,
+            SignatureError::Unreadable(_) | SignatureError::Kind(_) | SignatureError::OtherImage
+        );
         if closest.is_none() || is_close {
             closest = Some(error);
         }

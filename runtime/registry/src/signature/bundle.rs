@@ -1,9 +1,10 @@
 //! A Sigstore bundle v0.3 with a signed statement about an image. Entry point: [`verify`].
 
-use super::{PublicKey, SIGNS_IMAGE, SignatureError, check_signed, decode, read};
+use super::keyless;
+use super::{SIGNS_IMAGE, SignatureError, Trust, check_signed, decode, read};
 use crate::digest::ImageDigest;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// The media types of a bundle v0.3, as its own field has them.
@@ -21,16 +22,9 @@ const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v";
 struct Bundle {
     media_type: String,
     dsse_envelope: Option<Envelope>,
+    /// What the signature is to be verified with. Only keyless ones need it.
     #[serde(default)]
-    verification_material: Material,
-}
-
-/// Where the key of a signature is from.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Material {
-    certificate: Option<IgnoredAny>,
-    x509_certificate_chain: Option<IgnoredAny>,
+    verification_material: Json,
 }
 
 #[derive(Deserialize)]
@@ -60,14 +54,14 @@ struct Subject {
     digest: BTreeMap<String, String>,
 }
 
-/// Whether one of the keys signed the image.
+/// Whether somebody who is trusted signed the image.
 ///
 /// # Errors
 /// [`SignatureError`]
 pub(super) fn verify(
     text: &str,
     image: ImageDigest,
-    keys: &[PublicKey],
+    trust: &Trust<'_>,
 ) -> Result<(), SignatureError> {
     let bundle: Bundle = read(text.as_bytes())?;
     if !BUNDLES.contains(&bundle.media_type.as_str()) {
@@ -87,15 +81,29 @@ pub(super) fn verify(
     let payload = decode(&envelope.payload)?;
     check_statement(&payload, image)?;
     let message = to_be_signed(&envelope.payload_type, &payload);
-    check_signed(keys, &message, &decode(&signature.sig)?)
+    let (signature, material) = (decode(&signature.sig)?, bundle.verification_material);
+    match check_signed(trust.keys, &message, &signature) {
+        Err(SignatureError::OtherKey) if is_keyless(&material) => {}
+        verified => return verified,
+    }
+    if trust.signers.is_empty() {
+        return Err(SignatureError::Keyless);
+    }
+    let material = serde_json::from_value(material);
+    let material = material.map_err(|error| SignatureError::Unreadable(error.to_string()))?;
+    let signed = (&message[..], &payload[..], &signature[..]);
+    Ok(keyless::verify(
+        &material,
+        signed,
+        trust.signers,
+        trust.root,
+    )?)
 }
 
-/// Whether a certificate stands for the key of a bundle.
-pub(super) fn is_keyless(text: &str) -> bool {
-    let material = read::<Bundle>(text.as_bytes()).map(|bundle| bundle.verification_material);
-    material.is_ok_and(|material| {
-        material.certificate.is_some() || material.x509_certificate_chain.is_some()
-    })
+/// Whether a certificate stands for the key of a bundle. Older versions have a chain.
+fn is_keyless(material: &Json) -> bool {
+    let certificates = ["certificate", "x509CertificateChain"];
+    certificates.iter().any(|name| material[name].is_object())
 }
 
 /// Whether the statement says that this image is signed.

@@ -1,5 +1,7 @@
 //! Signatures that count, and those that do not.
 
+mod instance;
+
 use super::bundle::to_be_signed;
 use super::key::KeyError;
 use super::*;
@@ -8,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
 
 /// A key pair that signs.
 enum Signer {
@@ -28,6 +31,17 @@ impl Signer {
     }
 
     fn public(&self) -> PublicKey {
+        let der = STANDARD.encode(self.public_der());
+        let pem = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n");
+        PublicKey::parse(&pem).unwrap()
+    }
+
+    /// As a log names itself.
+    fn id(&self) -> Vec<u8> {
+        Sha256::digest(self.public_der()).to_vec()
+    }
+
+    fn public_der(&self) -> Vec<u8> {
         let (start, key): (&[u8], _) = match self {
             Self::P256(pair) => (
                 b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00",
@@ -38,9 +52,7 @@ impl Signer {
                 pair.public_key().as_ref(),
             ),
         };
-        let der = STANDARD.encode([start, key].concat());
-        let pem = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n");
-        PublicKey::parse(&pem).unwrap()
+        [start, key].concat()
     }
 
     fn sign(&self, message: &[u8]) -> String {
@@ -97,6 +109,15 @@ fn keyless(signature: Signature) -> Signature {
     }
 }
 
+/// Trust in these keys alone.
+fn by(keys: &[PublicKey]) -> Trust<'_> {
+    Trust {
+        keys,
+        signers: &[],
+        root: None,
+    }
+}
+
 fn image() -> ImageDigest {
     ImageDigest::of(b"manifest")
 }
@@ -128,7 +149,7 @@ fn one_of_several_keys_is_enough_in_either_format() {
             signer.simple(&payload(image(), "cosign container image signature")),
         ] {
             let before = Signature::Bundle("{".to_owned());
-            assert_eq!(verify(&[before, signature], image(), &keys), Ok(()));
+            assert_eq!(verify(&[before, signature], image(), &by(&keys)), Ok(()));
         }
     }
 }
@@ -141,15 +162,15 @@ fn a_signature_by_a_stranger_does_not_count() {
         stranger.bundle(&statement(image(), SIGNS_IMAGE)),
         stranger.simple(&payload(image(), SIGNS_IMAGE)),
     ] {
-        let error = verify(&[signature], image(), &keys);
+        let error = verify(&[signature], image(), &by(&keys));
         assert_eq!(error, Err(Some(SignatureError::OtherKey)));
     }
-    assert_eq!(verify(&[], image(), &keys), Err(None));
+    assert_eq!(verify(&[], image(), &by(&keys)), Err(None));
     for signature in [
         stranger.bundle(&statement(image(), SIGNS_IMAGE)),
         stranger.simple(&payload(image(), SIGNS_IMAGE)),
     ] {
-        let error = verify(&[keyless(signature)], image(), &keys);
+        let error = verify(&[keyless(signature)], image(), &by(&keys));
         assert_eq!(error, Err(Some(SignatureError::Keyless)));
     }
 }
@@ -161,7 +182,7 @@ fn a_signature_of_another_image_does_not_count() {
         signer.bundle(&statement(other, SIGNS_IMAGE)),
         signer.simple(&payload(other, SIGNS_IMAGE)),
     ] {
-        let error = verify(&[signature], image(), &[signer.public()]);
+        let error = verify(&[signature], image(), &by(&[signer.public()]));
         assert_eq!(error, Err(Some(SignatureError::OtherImage)));
     }
 }
@@ -173,7 +194,7 @@ fn an_attestation_about_an_image_is_no_signature_of_it() {
         signer.bundle(&statement(image(), kind)),
         signer.simple(&payload(image(), kind)),
     ] {
-        let error = verify(&[signature], image(), &[signer.public()]);
+        let error = verify(&[signature], image(), &by(&[signer.public()]));
         assert_eq!(error, Err(Some(SignatureError::Kind(kind.to_owned()))));
     }
 }
@@ -200,7 +221,7 @@ fn every_changed_byte_of_a_signed_payload_ends_its_signature() {
             has_certificate: false,
         };
         assert!(
-            verify(&[changed], image(), &[signer.public()]).is_err(),
+            verify(&[changed], image(), &by(&[signer.public()])).is_err(),
             "{at}"
         );
     }

@@ -22,6 +22,7 @@ pub(crate) fn options(
     let spec = configuration.manager_spec().registries;
     Ok(RegistryOptions {
         authorities: resolve(&spec.certificate_authority),
+        trusted_root: resolve(&spec.trusted_root),
         docker_config: resolve(&spec.docker_config),
         usual_docker_config: usual_docker_config(),
         proxy: proxy::from_environment()?,

@@ -15,6 +15,9 @@ const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$";
 const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9._-]+)*/?$";
 
+/// An identity or an issuer in a certificate.
+const NAME_IN_CERTIFICATE: &str = "^[!-~]{1,1024}$";
+
 /// An IP address, in brackets if it has colons, and a port.
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$";
 
@@ -67,6 +70,8 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ("GuestSpec", "digest", Form("^sha256:[0-9a-f]{64}$")),
     ("PullSecretSpec", "name", Text),
     ("GuestsSpec", "registries", Each(IMAGES)),
+    ("KeylessSpec", "identity", Form(NAME_IN_CERTIFICATE)),
+    ("KeylessSpec", "issuer", Form(NAME_IN_CERTIFICATE)),
     ("ConfigSource", "secret", Form("^[^/]+$")),
     ("ConfigSource", "configMap", Form("^[^/]+$")),
     ("ConfigSource", "key", Form("^[^/]+$")),
@@ -208,6 +213,11 @@ const RULES: &[(&str, &str, &str)] = &[
         "PullSecretSpec",
         "!has(self.namespace)",
         "it is the namespace of the Reconciler: leave namespace out",
+    ),
+    (
+        "SignaturesSpec",
+        "(has(self.keys) && self.keys.size() > 0) || (has(self.keyless) && self.keyless.size() > 0)",
+        "it names nobody who may sign: give keys, or signers in keyless",
     ),
     (
         "ConfigSource",

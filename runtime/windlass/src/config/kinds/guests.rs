@@ -3,7 +3,11 @@
 use crate::config::kinds::{Items, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_registry::{GuestPolicy, ImagePattern, PublicKey};
+use windlass_fleet::name::NamePattern;
+use windlass_registry::{GuestPolicy, ImagePattern, KeylessSigner, PublicKey};
+
+/// Longest identity and longest issuer.
+const LONGEST: usize = 1024;
 
 /// Bounds on the images of a tenant. With any of them, files are no guests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,8 +25,22 @@ pub(crate) struct GuestsSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct SignaturesSpec {
-    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed.
-    pub(crate) keys: Items<String, 1, 100>,
+    /// Public keys in PEM, ECDSA P-256 or Ed25519, of which one must have signed. Default: none.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) keys: Items<String, 0, 100>,
+    /// Signers without a key of their own, of whom one must have signed if no key has. Default: none.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) keyless: Items<KeylessSpec, 0, 100>,
+}
+
+/// A signer without a key of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct KeylessSpec {
+    /// The address or the URL in its certificate, of a workflow for instance. `*` stands for any characters.
+    pub(crate) identity: String,
+    /// The URL of the issuer that vouches for the identity, as the certificate has it.
+    pub(crate) issuer: String,
 }
 
 impl GuestsSpec {
@@ -33,9 +51,11 @@ impl GuestsSpec {
             patterns.flatten().collect()
         };
         let keys = self.signatures.iter().flat_map(|spec| spec.keys.iter());
+        let signers = self.signatures.iter().flat_map(|spec| spec.keyless.iter());
         GuestPolicy {
             registries: self.registries.as_ref().map(patterns),
             keys: keys.filter_map(|key| PublicKey::parse(key).ok()).collect(),
+            signers: signers.map(KeylessSpec::signer).collect(),
         }
     }
 
@@ -54,13 +74,46 @@ impl GuestsSpec {
         let Some(signatures) = &self.signatures else {
             return Ok(());
         };
+        signatures.check()
+    }
+}
+
+impl SignaturesSpec {
+    fn check(&self) -> Result<(), Refusal> {
+        if self.keys.is_empty() && self.keyless.is_empty() {
+            let message = "it names nobody who may sign: give keys, or signers in keyless";
+            return Err(Refusal::new("spec.guests.signatures", message));
+        }
+        let path = "spec.guests.signatures.keyless";
+        for (index, signer) in self.keyless.iter().enumerate() {
+            let is_name = |text: &String| {
+                let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+                is_plain && (1..=LONGEST).contains(&text.len())
+            };
+            if ![&signer.identity, &signer.issuer].into_iter().all(is_name) {
+                let message = format!(
+                    "signer {}: give its identity and its issuer as its certificate has them, without spaces, each of 1 to {LONGEST} characters",
+                    index + 1
+                );
+                return Err(Refusal::new(path, message));
+            }
+        }
         let path = "spec.guests.signatures.keys";
-        for (index, key) in signatures.keys.iter().enumerate() {
+        for (index, key) in self.keys.iter().enumerate() {
             if let Err(error) = PublicKey::parse(key) {
                 return Err(Refusal::new(path, format!("key {}: {error}", index + 1)));
             }
         }
         Ok(())
+    }
+}
+
+impl KeylessSpec {
+    fn signer(&self) -> KeylessSigner {
+        KeylessSigner {
+            identity: NamePattern::new(&self.identity),
+            issuer: self.issuer.clone(),
+        }
     }
 }
 
@@ -76,11 +129,32 @@ mod tests {
             signatures: None,
         };
         assert_eq!(refused(registries), "spec.guests.registries");
-        let keys = Items::new(vec!["cosign.pub".to_owned()]).unwrap();
-        let signatures = GuestsSpec {
-            registries: None,
-            signatures: Some(SignaturesSpec { keys }),
+        let signer = |identity: &str| KeylessSpec {
+            identity: identity.to_owned(),
+            issuer: "https://issuer.example.com".to_owned(),
         };
-        assert_eq!(refused(signatures), "spec.guests.signatures.keys");
+        let of = |keys, keyless| SignaturesSpec {
+            keys: Items::new(keys).unwrap(),
+            keyless: Items::new(keyless).unwrap(),
+        };
+        for (keys, keyless, path) in [
+            (vec![], vec![], ""),
+            (vec!["cosign.pub".to_owned()], vec![], ".keys"),
+            (vec![], vec![signer("")], ".keyless"),
+            (vec![], vec![signer("me @example.com")], ".keyless"),
+        ] {
+            let spec = GuestsSpec {
+                registries: None,
+                signatures: Some(of(keys, keyless)),
+            };
+            assert_eq!(refused(spec), format!("spec.guests.signatures{path}"));
+        }
+        let signatures = of(vec![], vec![signer("*@example.com")]);
+        let spec = GuestsSpec {
+            registries: None,
+            signatures: Some(signatures),
+        };
+        assert_eq!(spec.check(), Ok(()));
+        assert!(spec.policy().check_file("guest.wasm".as_ref()).is_err());
     }
 }

@@ -14,6 +14,9 @@ pub(crate) struct RegistriesSpec {
     /// A file of authorities (PEM) for registries, beside the system's. Relative to the document's folder. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) certificate_authority: Option<PathBuf>,
+    /// Sigstore's `trusted_root.json`, which keyless signatures are verified with. Relative to the document's folder. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trusted_root: Option<PathBuf>,
     /// Hosts, with their ports, that are spoken to without TLS. Default: none.
     pub(crate) plain_http: Items<String, 0, 100>,
     /// The file with docker's logins, relative to the document's folder. Default: docker's own file, if it is there.
