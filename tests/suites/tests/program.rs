@@ -114,6 +114,8 @@ mod chart_values;
 mod chart;
 #[path = "program/pod.rs"]
 mod pod;
+#[path = "program/ipv6.rs"]
+mod ipv6;
 #[path = "program/scraped.rs"]
 mod scraped;
 #[path = "program/several.rs"]

@@ -3,7 +3,7 @@
 use crate::chart_rights::{documents, rights, rights_of_process};
 use crate::hub::{Hub, SOON, hello, object, tenant};
 use crate::objects::ConfigMaps;
-use crate::pod::{Node, Pod, printed};
+use crate::pod::{ApiServer, Node, Pod, printed};
 use crate::running::Http;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
@@ -219,13 +219,15 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     let token = ["create", "token", "windlass", "-n", NAMESPACE];
     let token = printed(&kubectl, &kubeconfig, &token).await?;
     let config = get("configmap").await?["data"].clone();
-    let node = |config| Node {
-        server,
-        namespace: NAMESPACE,
-        token: token.trim(),
-        config,
+    let node = |config| -> Result<_> {
+        Ok(Node {
+            server: ApiServer::of(server)?,
+            namespace: NAMESPACE,
+            token: token.trim(),
+            config,
+        })
     };
-    let first = Pod::start("windlass-1", &template, &node(&config))?;
+    let first = Pod::start("windlass-1", &template, &node(&config)?)?;
     hub.expect(&greeter, "Ready True Reconciling").await?;
     hub.expect(&provider, "Ready True Listed").await?;
     let holder = eventually(SOON, "a leader", || async {
@@ -271,7 +273,7 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     }
     let first_config = config.clone();
     let config = serde_json::from_str(&text)?;
-    let second = Pod::start("windlass-2", &template, &node(&config))?;
+    let second = Pod::start("windlass-2", &template, &node(&config)?)?;
     probes_of(others[1], "the second pod to be ready").await?;
     let maps = ConfigMaps::of(hub.environment.server("alpha").client().await?);
     maps.ask("a", "world").await?;
@@ -299,7 +301,7 @@ async fn two_pods_of_the_chart_serve_and_one_goes_on_alone() -> Result<()> {
     let open = [&["upgrade"], &release[..], &["--set", ANY_USER]].concat();
     printed(&helm, &kubeconfig, &open).await?;
     let chosen = get("deployment").await?["spec"]["template"].clone();
-    let third = Pod::start("windlass-3", &chosen, &node(&first_config))?;
+    let third = Pod::start("windlass-3", &chosen, &node(&first_config)?)?;
     probes_of(ports[1], "the third pod to be ready").await?;
     second.stop().await?;
     hub.delete(&other).await?;

@@ -49,9 +49,31 @@ const CHOSEN: u64 = 1_000_680_000;
 /// Where kubelets put the service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/// The API server of a pod's cluster, as a kubelet tells it.
+pub(crate) struct ApiServer {
+    /// Of IPv6 without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// The certificates of its CA.
+    pub(crate) ca: String,
+}
+
+impl ApiServer {
+    /// A server of this machine.
+    pub(crate) fn of(server: &Server) -> Result<Self> {
+        let url = server.url();
+        let (_, port) = url.rsplit_once(':').context("a port")?;
+        Ok(Self {
+            host: "127.0.0.1".to_owned(),
+            port: port.parse()?,
+            ca: server.ca_pem().to_owned(),
+        })
+    }
+}
+
 /// Where a pod runs, beside what its template says.
 pub(crate) struct Node<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) server: ApiServer,
     pub(crate) namespace: &'a str,
     /// The token of its service account.
     pub(crate) token: &'a str,
@@ -95,7 +117,7 @@ impl<'a> Installed<'a> {
     /// Starts a pod of the Deployment.
     pub(crate) fn start(&self, name: &str) -> Result<Pod> {
         let node = Node {
-            server: self.server,
+            server: ApiServer::of(self.server)?,
             namespace: "windlass",
             token: &self.token,
             config: &self.config,
@@ -136,7 +158,7 @@ impl Pod {
             fs::write(config.join(file), text.as_str().unwrap_or_default())?;
         }
         fs::write(account.join("token"), node.token)?;
-        fs::write(account.join("ca.crt"), node.server.ca_pem())?;
+        fs::write(account.join("ca.crt"), &node.server.ca)?;
         fs::write(account.join("namespace"), node.namespace)?;
 
         let spec = &template["spec"];
@@ -171,8 +193,8 @@ impl Pod {
             .args(list(&container["args"]).map(text))
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-            .env("KUBERNETES_SERVICE_PORT", port(node.server.url())?);
+            .env("KUBERNETES_SERVICE_HOST", &node.server.host)
+            .env("KUBERNETES_SERVICE_PORT", node.server.port.to_string());
         for variable in list(&container["env"]) {
             let value = match text(&variable["valueFrom"]["fieldRef"]["fieldPath"]) {
                 "metadata.name" => name,
@@ -204,11 +226,6 @@ impl Pod {
         self.program.wait(SOON).await?.expect_code(0)?;
         Ok(())
     }
-}
-
-fn port(url: String) -> Result<String> {
-    let (_, port) = url.rsplit_once(':').context("a port")?;
-    Ok(port.to_owned())
 }
 
 /// The items of a list; none of anything else.
