@@ -90,7 +90,7 @@ pub enum SignatureError {
     Certificate(#[from] KeylessError),
 }
 
-/// Finds a signature of the image by somebody who is trusted.
+/// Finds a signature of the image by a key or a signer that is trusted.
 ///
 /// # Errors
 /// What is wrong with the signature that came closest; `None`: there is no signature.

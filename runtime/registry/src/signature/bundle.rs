@@ -54,7 +54,7 @@ struct Subject {
     digest: BTreeMap<String, String>,
 }
 
-/// Whether somebody who is trusted signed the image.
+/// Whether a key or a signer that is trusted signed the image.
 ///
 /// # Errors
 /// [`SignatureError`]

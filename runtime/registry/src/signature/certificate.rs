@@ -117,7 +117,7 @@ impl<'a> Certificate<'a> {
     /// Who vouched for the identity.
     pub(super) fn issuer(&self) -> Option<&'a str> {
         let bytes = match self.extension(ISSUER) {
-            Some(value) => Reader::new(value).expect(UTF8)?.value,
+            Some(value) => Reader::new(value).element(UTF8)?.value,
             None => self.extension(OLD_ISSUER)?,
         };
         str::from_utf8(bytes).ok()
@@ -135,7 +135,7 @@ impl<'a> Certificate<'a> {
         }
         let list = self
             .extension(LOGGED)
-            .and_then(|value| Reader::new(value).expect(OCTETS));
+            .and_then(|value| Reader::new(value).element(OCTETS));
         let logged = list
             .and_then(|list| SignedTime::list(list.value))
             .unwrap_or_default();
@@ -163,14 +163,14 @@ impl<'a> Certificate<'a> {
 
 /// What stands before the extensions of a certificate, and those.
 fn parts(der: &[u8]) -> Option<(&[u8], Vec<Extension<'_>>)> {
-    let signed = Reader::new(der).enter(SEQUENCE)?.expect(SEQUENCE)?.value;
+    let signed = Reader::new(der).enter(SEQUENCE)?.element(SEQUENCE)?.value;
     let last = Reader::new(signed).last()?;
     let head = &signed[..signed.len().checked_sub(last.whole.len())?];
     let list = Reader::new(last.whole).enter(EXTENSIONS)?.enter(SEQUENCE)?;
     let mut extensions = Vec::new();
     for element in list.take(MOST) {
         let mut parts = Reader::new(element.whole).enter(SEQUENCE)?;
-        let id = parts.expect(OBJECT)?.value;
+        let id = parts.element(OBJECT)?.value;
         // Whether it is critical may stand between.
         let value = parts.find(|part| part.tag == OCTETS)?.value;
         let whole = element.whole;

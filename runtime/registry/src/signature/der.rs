@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next element, if it has this tag.
-    pub(super) fn expect(&mut self, tag: u8) -> Option<Element<'a>> {
+    pub(super) fn element(&mut self, tag: u8) -> Option<Element<'a>> {
         let mut rest = *self;
         let element = rest.next().filter(|element| element.tag == tag)?;
         *self = rest;
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
 
     /// What is in the next element, if it has this tag.
     pub(super) fn enter(&mut self, tag: u8) -> Option<Self> {
-        self.expect(tag).map(|element| Self(element.value))
+        self.element(tag).map(|element| Self(element.value))
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
             let (value, after) = (vec![7; size], wrap(INTEGER, &[1]));
             let bytes = [wrap(OCTETS, &value), after].concat();
             let mut reader = Reader::new(&bytes);
-            assert!(reader.expect(INTEGER).is_none());
-            assert_eq!(reader.expect(OCTETS).unwrap().value, value);
-            assert_eq!(reader.expect(INTEGER).unwrap().whole, [INTEGER, 1, 1]);
+            assert!(reader.element(INTEGER).is_none());
+            assert_eq!(reader.element(OCTETS).unwrap().value, value);
+            assert_eq!(reader.element(INTEGER).unwrap().whole, [INTEGER, 1, 1]);
             assert!(reader.next().is_none());
         }
     }

@@ -54,7 +54,7 @@ pub enum KeylessError {
     /// No entry, or more than are looked at.
     #[error("has {0} entries of transparency logs: sign with 1 to {MOST}")]
     Entries(usize),
-    /// Nobody who is trusted says when it was made.
+    /// Neither a log nor an authority that is trusted says when it was made.
     #[error(
         "has no time that a log or an authority of timestamps in the trusted root has signed: sign with a log entry or a timestamp"
     )]

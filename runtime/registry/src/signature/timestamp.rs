@@ -46,22 +46,22 @@ impl<'a> Token<'a> {
     fn read(response: &'a [u8]) -> Option<Self> {
         let mut response = Reader::new(response).enter(SEQUENCE)?;
         // Granted, perhaps with changes.
-        let status = response.enter(SEQUENCE)?.expect(INTEGER)?.value;
+        let status = response.enter(SEQUENCE)?.element(INTEGER)?.value;
         if !matches!(status, [0 | 1]) {
             return None;
         }
         let mut content = response.enter(SEQUENCE)?;
         content
-            .expect(OBJECT)
+            .element(OBJECT)
             .filter(|kind| kind.value == SIGNED_DATA)?;
         let mut signed = content.enter(FIRST)?.enter(SEQUENCE)?;
-        signed.expect(INTEGER)?;
-        signed.expect(SET)?;
+        signed.element(INTEGER)?;
+        signed.element(SET)?;
         let mut inner = signed.enter(SEQUENCE)?;
         inner
-            .expect(OBJECT)
+            .element(OBJECT)
             .filter(|kind| kind.value == TIMESTAMP)?;
-        let content = inner.enter(FIRST)?.expect(OCTETS)?.value;
+        let content = inner.enter(FIRST)?.element(OCTETS)?.value;
         let certificates = signed
             .enter(FIRST)
             .into_iter()
@@ -71,15 +71,15 @@ impl<'a> Token<'a> {
             .map(|one| CertificateDer::from(one.whole))
             .collect();
         // Lists of revoked certificates: the trusted root says what counts.
-        signed.expect(SECOND);
+        signed.element(SECOND);
         let mut signer = signed.enter(SET)?.enter(SEQUENCE)?;
-        signer.expect(INTEGER)?;
+        signer.element(INTEGER)?;
         // The name of its certificate: each that is known is tried.
         signer.next()?;
         let hash = algorithm(signer.enter(SEQUENCE)?)?;
-        let attributes = signer.expect(FIRST)?;
-        signer.expect(SEQUENCE)?;
-        let signature = signer.expect(OCTETS)?.value;
+        let attributes = signer.element(FIRST)?;
+        signer.element(SEQUENCE)?;
+        let signature = signer.element(OCTETS)?.value;
         Some(Self {
             content,
             certificates,
@@ -92,13 +92,13 @@ impl<'a> Token<'a> {
     /// The time, if this is about that signature.
     fn time_of(&self, signature: &[u8]) -> Option<Timestamp> {
         let mut content = Reader::new(self.content).enter(SEQUENCE)?;
-        content.expect(INTEGER)?;
-        content.expect(OBJECT)?;
+        content.element(INTEGER)?;
+        content.element(OBJECT)?;
         let mut imprint = content.enter(SEQUENCE)?;
         let hash = algorithm(imprint.enter(SEQUENCE)?)?;
-        let imprint = imprint.expect(OCTETS)?.value;
-        content.expect(INTEGER)?;
-        let time = read_time(content.expect(TIME)?.value)?;
+        let imprint = imprint.element(OCTETS)?.value;
+        content.element(INTEGER)?;
+        let time = read_time(content.element(TIME)?.value)?;
         (imprint == digest(hash, signature).as_ref()).then_some(time)
     }
 
@@ -127,7 +127,7 @@ impl<'a> Token<'a> {
         let attributes = Reader::new(self.attributes.value);
         let mut found = attributes.filter_map(|one| {
             let mut parts = Reader::new(one.value);
-            parts.expect(OBJECT).filter(|found| found.value == id)?;
+            parts.element(OBJECT).filter(|found| found.value == id)?;
             parts.enter(SET)?.next()
         });
         found.next()
@@ -136,7 +136,7 @@ impl<'a> Token<'a> {
 
 /// The algorithm of a hash. Weak ones are none.
 fn algorithm(mut parts: Reader<'_>) -> Option<&'static Algorithm> {
-    match parts.expect(OBJECT)?.value {
+    match parts.element(OBJECT)?.value {
         [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1] => Some(&SHA256),
         [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 2] => Some(&SHA384),
         [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3] => Some(&SHA512),

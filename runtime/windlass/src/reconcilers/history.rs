@@ -116,7 +116,7 @@ impl History {
         kept.any(|of| of.revision.digest == revision && of.policy.as_ref() == Some(policy))
     }
 
-    /// The digest of the revision before, which a rollback serves.
+    /// The digest of the previous revision, which a rollback serves.
     pub(super) fn previous(&self) -> Option<&KnownRevision> {
         let last = self.last.as_ref().filter(|_| self.serving.is_none());
         let previous = last.or(self.previous.as_ref());

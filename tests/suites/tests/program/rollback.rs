@@ -163,7 +163,7 @@ async fn a_roll_back_outlives_the_process_and_is_undone_and_a_revision_can_be_na
 
     let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
     assert!(error.contains("there is nothing to undo"), "{error}");
-    // A process that starts later knows the revision before, and has a copy of it.
+    // A process that starts later knows the previous revision, and has a copy of it.
     drop(program);
     let (program, address) = start(&project).await?;
     told(&project, &address, "the next process", |told| {

@@ -217,7 +217,7 @@ const RULES: &[(&str, &str, &str)] = &[
     (
         "SignaturesSpec",
         "(has(self.keys) && self.keys.size() > 0) || (has(self.keyless) && self.keyless.size() > 0)",
-        "it names nobody who may sign: give keys, or signers in keyless",
+        "it names no signer: give keys, or signers in keyless",
     ),
     (
         "ConfigSource",

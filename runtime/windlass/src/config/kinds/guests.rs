@@ -37,7 +37,7 @@ pub(crate) struct SignaturesSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KeylessSpec {
-    /// The address or the URL in its certificate, of a workflow for instance. `*` stands for any characters.
+    /// The address or the URL in its certificate, such as a workflow's. `*` stands for any characters.
     pub(crate) identity: String,
     /// The URL of the issuer that vouches for the identity, as the certificate has it.
     pub(crate) issuer: String,
@@ -81,7 +81,7 @@ impl GuestsSpec {
 impl SignaturesSpec {
     fn check(&self) -> Result<(), Refusal> {
         if self.keys.is_empty() && self.keyless.is_empty() {
-            let message = "it names nobody who may sign: give keys, or signers in keyless";
+            let message = "it names no signer: give keys, or signers in keyless";
             return Err(Refusal::new("spec.guests.signatures", message));
         }
         let path = "spec.guests.signatures.keyless";
