@@ -116,9 +116,6 @@ async fn walk(walk: &'static Walk) -> Result<()> {
         Some(_) => step("a build without a base", project.builds_without_a_base()).await?,
         None => step("what a save compiles", project.compiles_what_changed()).await?,
     }
-    if lang == "python" {
-        step("packages", project.has_packages()).await?;
-    }
     Ok(())
 }
 

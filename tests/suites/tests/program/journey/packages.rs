@@ -23,11 +23,9 @@ impl Journey {
         };
         let machine = "unset VIRTUAL_ENV; PATH=$PWD/../machine/bin:$PATH";
         let active = "VIRTUAL_ENV=$PWD/../machine";
-        let refused = build(machine).await?.expect_code(1)?.stderr;
-        ensure!(refused.contains("No module named 'given'"), "{refused}");
         // The checker of types finds it in the environment.
-        let seen = "echo 'import given' >> guest.py";
-        run(folder, "sh", ["-c", seen]).await?.expect_code(0)?;
+        let guest = fs::read_to_string(folder.join("guest.py"))?;
+        fs::write(folder.join("guest.py"), format!("{guest}import given\n"))?;
         let is_made = async || {
             let built = build(active).await?.expect_code(0)?;
             anyhow::Ok(built.stderr.contains(languages::PYTHON.says))
@@ -36,12 +34,9 @@ impl Journey {
         ensure!(!is_made().await?, "nothing has changed");
         fs::write(&package, languages::PYTHON.stamp())?;
         ensure!(is_made().await?, "the environment has changed");
+        fs::write(folder.join("guest.py"), guest)?;
         let refused = build(machine).await?.expect_code(1)?.stderr;
-        let by_either = ["No module named 'given'", "Cannot find module `given`"];
-        ensure!(
-            by_either.iter().any(|said| refused.contains(said)),
-            "{refused}"
-        );
+        ensure!(refused.contains("No module named 'given'"), "{refused}");
         Ok(())
     }
 }
