@@ -25,7 +25,7 @@ use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use second::Second;
 use served::Serving;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -175,7 +175,20 @@ impl Journey {
 
     /// Runs the program in the project to its end.
     async fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<Finished> {
-        windlass(&self.folder, args).await
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+        windlass(&self.folder, args.chain(self.cache())).await
+    }
+
+    /// Starts the program in a folder.
+    fn start(&self, folder: &Path, args: &[&str]) -> Result<Program> {
+        let args = args.iter().map(OsString::from).chain(self.cache());
+        Program::spawn(command(folder, binary()?, args))
+    }
+
+    /// Compiled guests are kept beside the project: those of a journey would push all others out of the user's folder, for nothing.
+    fn cache(&self) -> [OsString; 2] {
+        let folder = self.outside.path().join("compiled");
+        ["--cache".into(), folder.into()]
     }
 
     /// Builds the guest, as it is published, and returns it.
@@ -201,9 +214,4 @@ impl Journey {
     fn is_of_base(&self) -> Result<bool> {
         Ok(self.of_base()? == Some(self.component()?))
     }
-}
-
-/// Starts the program in a folder.
-fn start(folder: &Path, args: &[&str]) -> Result<Program> {
-    Program::spawn(command(folder, binary()?, args))
 }

@@ -1,6 +1,6 @@
 //! Several guests in one project: they share its packages and its SDK, and each is built and replaced for itself.
 
-use super::{Journey, start};
+use super::Journey;
 use crate::languages::BUILD;
 use crate::objects::ConfigMaps;
 use crate::running::SOON;
@@ -30,7 +30,7 @@ impl Journey {
     pub(super) async fn has_two_guests(&self) -> Result<()> {
         self.add_a_second_guest()?;
         let args = ["dev", "--admin", "127.0.0.1:0"];
-        let mut program = start(&self.folder, &args)?;
+        let mut program = self.start(&self.folder, &args)?;
         program.line_with("admin endpoints", BUILD).await?;
         let kubeconfig = self.folder.join(".windlass/kubeconfig");
         let greeted = async |cluster: &str, word: &str| {

@@ -1,6 +1,6 @@
 //! A `dev` that runs while an author saves. Entry point: [`Serving::start`].
 
-use super::{Journey, start};
+use super::Journey;
 use crate::languages::BUILD;
 use crate::objects::ConfigMaps;
 use crate::running::SOON;
@@ -22,7 +22,7 @@ impl Serving {
         let name = journey.name();
         let args = ["dev", &name, "--admin", "127.0.0.1:0"];
         let args = [&args[..], &["--log-format", "text"]].concat();
-        let mut program = start(journey.outside.path(), &args)?;
+        let mut program = journey.start(journey.outside.path(), &args)?;
         let serving = program.line_with("admin endpoints", BUILD).await?;
         let (_, address) = serving.split_once("address=").context("an address")?;
         let address = address.split(' ').next().context("an address")?;
