@@ -3,7 +3,7 @@
 
     generate.py https://127.0.0.1:6443 TOKEN ~/go/pkg/mod/k8s.io > builtin.json
 
-The third argument is a folder with the Go modules api, apimachinery and apiextensions-apiserver of the server's version.
+The third argument is a folder with the Go modules api, apimachinery, apiextensions-apiserver and kube-aggregator of the server's version.
 
 What is taken are facts only: resources with their kinds, short names and subresources from aggregated discovery, and field names,
 types, enums, required marks, list and map types, merge keys and patch strategies from /openapi/v3, and the numbers of the fields in
@@ -16,10 +16,10 @@ BASE, TOKEN, MODULES = sys.argv[1], sys.argv[2], sys.argv[3]
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 GROUPS = ["", "apps", "batch", "coordination.k8s.io", "rbac.authorization.k8s.io", "events.k8s.io", "apiextensions.k8s.io",
           "networking.k8s.io", "policy", "autoscaling", "scheduling.k8s.io", "storage.k8s.io", "discovery.k8s.io",
-          "authorization.k8s.io", "authentication.k8s.io"]
+          "authorization.k8s.io", "authentication.k8s.io", "certificates.k8s.io", "apiregistration.k8s.io"]
 SKIP = {"bindings", "componentstatuses", "tokenreviews", "localsubjectaccessreviews", "subjectaccessreviews", "csistoragecapacities",
         "csidrivers", "csinodes", "volumeattachments", "volumeattributesclasses", "servicecidrs", "ipaddresses"}
-SUBRESOURCES = {"status", "scale"}
+SUBRESOURCES = {"status", "scale", "approval", "binding", "ephemeralcontainers", "eviction", "token"}
 KEEP = {"type", "format", "enum", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
         "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind", "oneOf"}
 C, A, B = "io.k8s.api.core.v1.", "io.k8s.api.apps.v1.", "io.k8s.api.batch.v1."
@@ -29,6 +29,7 @@ DEFAULTS = {
     C + "PodSpec": {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
                     "terminationGracePeriodSeconds": 30, "securityContext": {}},
     C + "Container": {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}},
+    C + "EphemeralContainer": {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}},
     C + "ContainerPort": {"protocol": "TCP"}, C + "Probe": PROBE, C + "HTTPGetAction": {"path": "/", "scheme": "HTTP"},
     C + "ObjectFieldSelector": {"apiVersion": "v1"},
     C + "SecretVolumeSource": {"defaultMode": 420}, C + "ConfigMapVolumeSource": {"defaultMode": 420},
@@ -80,9 +81,15 @@ def refs(node, found):
             refs(child, found)
     return found
 
-resources, wanted = [], set()
+resources, wanted, definitions = [], set(), {}
+
+def schema_of(gvk):
+    """The name of a kind's definition, which is put into the file."""
+    name = next(key for key, value in definitions.items() if gvk in value.get("x-kubernetes-group-version-kind", []))
+    wanted.add(name)
+    return name
+
 items = get("/api", V2)["items"] + get("/apis", V2)["items"]
-definitions = {}
 for group in sorted(items, key=lambda item: GROUPS.index(item["metadata"].get("name", "")) if item["metadata"].get("name", "") in GROUPS else 99):
     name = group["metadata"].get("name", "")
     if name not in GROUPS:
@@ -93,16 +100,20 @@ for group in sorted(items, key=lambda item: GROUPS.index(item["metadata"].get("n
         for found in version["resources"]:
             if found["resource"] in SKIP or (name, version["version"]) == ("autoscaling", "v1"):  # served as v2 only
                 continue
-            subs = {sub["subresource"]: sub["responseKind"]["kind"] for sub in found.get("subresources", []) if sub["subresource"] in SUBRESOURCES}
-            kind = found["responseKind"]["kind"]
-            gvk = {"group": name, "version": version["version"], "kind": kind}
-            schema = next(key for key, value in definitions.items() if gvk in value.get("x-kubernetes-group-version-kind", []))
-            wanted.add(schema)
+            subs = {sub["subresource"]: sub for sub in found.get("subresources", []) if sub["subresource"] in SUBRESOURCES}
+            # An empty group or version is that of the document.
+            whole = lambda kind: {"group": kind["group"] or name, "version": kind["version"] or version["version"], "kind": kind["kind"]}
+            gvk = whole(found["responseKind"])
+            schema = schema_of(gvk)
             resources.append({"group": name, "version": version["version"], "plural": found["resource"], "singular": found["singularResource"],
-                              "kind": kind, "namespaced": found["scope"] == "Namespaced", "shortNames": found.get("shortNames", []),
+                              "kind": gvk["kind"], "namespaced": found["scope"] == "Namespaced", "shortNames": found.get("shortNames", []),
                               "categories": found.get("categories", []), "verbs": found["verbs"], "status": "status" in subs,
                               "scale": "scale" in subs, "schema": schema})
-wanted.add(next(key for key in definitions if key.endswith(".autoscaling.v1.Scale")))
+            others = [subs[sub] for sub in sorted(subs.keys() - {"status", "scale"})]
+            if others:
+                resources[-1]["subresources"] = [dict(whole(sub["responseKind"]), name=sub["subresource"], verbs=sub["verbs"],
+                                                      schema=schema_of(whole(sub["responseKind"]))) for sub in others]
+schema_of({"group": "autoscaling", "version": "v1", "kind": "Scale"})
 wanted.add(next(key for key in definitions if key.endswith(".meta.v1.DeleteOptions")))
 schemas, todo = {}, sorted(wanted)
 while todo:

@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::builtin;
 use crate::protobuf;
-use crate::resource::{Resource, group_version};
+use crate::resource::group_version;
 use crate::status::ApiError;
 
 /// Media types of JSON and YAML bodies; an absent one is JSON.
@@ -25,18 +24,7 @@ pub(crate) fn parse(bytes: &[u8], media_type: &str) -> Result<(Value, Vec<String
     if media_type == PROTOBUF {
         let schema = |api_version: &str, kind: &str| {
             let (group, version) = group_version(api_version);
-            if kind == "DeleteOptions" {
-                return builtin::definition(builtin::DELETE_OPTIONS)
-                    .map(|id| builtin::builtin().schemas.at(id));
-            }
-            let known = |resource: &&Arc<Resource>| {
-                resource.kind == kind && resource.version == version && resource.group == group
-            };
-            builtin::builtin()
-                .resources
-                .iter()
-                .find(known)
-                .map(|resource| resource.schema())
+            builtin::schema_of_kind(group, version, kind)
         };
         return protobuf::decode(bytes, schema).map(|value| (value, Vec::new()));
     }

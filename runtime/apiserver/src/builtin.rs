@@ -3,11 +3,11 @@
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::resource::{Columns, Resource, Scale};
+use crate::resource::{Columns, Resource, Scale, Subresource};
 use crate::rules::Rules;
-use crate::schema::{NodeId, Schemas};
+use crate::schema::{NodeId, Schema, Schemas};
 
 static FILE: &str = include_str!("../schema/builtin.json");
 
@@ -20,7 +20,7 @@ pub(crate) struct Builtin {
 }
 
 pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// The built-in kinds; immutable, shared by every cluster.
 pub(crate) fn builtin() -> &'static Builtin {
@@ -31,6 +31,23 @@ pub(crate) fn builtin() -> &'static Builtin {
 /// A schema node in the built-in arena.
 pub(crate) fn definition(name: &str) -> Option<NodeId> {
     builtin().schemas.named(name)
+}
+
+/// The schema of what a request may hold: a kind, whether or not it has objects, or options of a delete.
+pub(crate) fn schema_of_kind(group: &str, version: &str, kind: &str) -> Option<Schema<'static>> {
+    let builtin = builtin();
+    let wanted = json!({"group": group, "version": version, "kind": kind});
+    let is_wanted = |schema: &Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.contains(&wanted))
+    };
+    let name = if kind == "DeleteOptions" {
+        DELETE_OPTIONS
+    } else {
+        let mut definitions = builtin.definitions.iter();
+        definitions.find(|(_, schema)| is_wanted(schema))?.0
+    };
+    definition(name).map(|id| builtin.schemas.at(id))
 }
 
 #[derive(Deserialize)]
@@ -53,6 +70,19 @@ struct Entry {
     verbs: Vec<String>,
     status: bool,
     scale: bool,
+    schema: String,
+    #[serde(default)]
+    subresources: Vec<Sub>,
+}
+
+/// A subresource beside status and scale, and the kind that it is written in.
+#[derive(Deserialize)]
+struct Sub {
+    name: String,
+    group: String,
+    version: String,
+    kind: String,
+    verbs: Vec<String>,
     schema: String,
 }
 
@@ -78,8 +108,36 @@ fn load() -> Builtin {
     }
 }
 
+fn subresource(sub: Sub, namespaced: bool, schemas: &Arc<Schemas>) -> Subresource {
+    let kind = Entry {
+        group: sub.group,
+        version: sub.version,
+        plural: sub.name.clone(),
+        singular: String::new(),
+        kind: sub.kind,
+        namespaced,
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        verbs: Vec::new(),
+        status: false,
+        scale: false,
+        schema: sub.schema,
+        subresources: Vec::new(),
+    };
+    Subresource {
+        name: sub.name,
+        verbs: sub.verbs,
+        kind: Box::new(resource(kind, schemas)),
+    }
+}
+
 fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
     let events = entry.plural == "events";
+    let namespaced = entry.namespaced;
+    let subresources = entry.subresources.into_iter();
+    let subresources = subresources
+        .map(|sub| subresource(sub, namespaced, schemas))
+        .collect();
     let root = schemas.named(&entry.schema);
     Resource {
         list_kind: format!("{}List", entry.kind),
@@ -99,6 +157,7 @@ fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
             status_replicas: vec!["status".into(), "replicas".into()],
             selector: Some(vec!["spec".into(), "selector".into()]),
         }),
+        subresources,
         columns: Columns::BuiltIn,
         custom: false,
         written: None,
@@ -112,7 +171,7 @@ fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
         plural: entry.plural,
         singular: entry.singular,
         kind: entry.kind,
-        namespaced: entry.namespaced,
+        namespaced,
         short_names: entry.short_names,
         categories: entry.categories,
         verbs: entry.verbs,
@@ -128,6 +187,9 @@ mod tests {
     fn the_data_file_defines_every_kind_that_it_lists() {
         for resource in &builtin().resources {
             assert!(resource.root.is_some(), "{} has no schema", resource.kind);
+            for sub in &resource.subresources {
+                assert!(sub.kind.root.is_some(), "{} has no schema", sub.name);
+            }
         }
         assert!(definition(OBJECT_META).is_some());
     }

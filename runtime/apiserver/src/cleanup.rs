@@ -22,10 +22,12 @@ impl State {
             return false;
         };
         match work {
+            // An API server ends its own definitions.
+            Work::Crd(name) => self.empty_crd(&name),
+            _ if !self.controllers => {}
             Work::Dependent(id, key) => self.check_owners(&id, &key),
             Work::Owner(id, key) => self.release_owner(&id, &key),
             Work::Namespace(name) => self.empty_namespace(&name),
-            Work::Crd(name) => self.empty_crd(&name),
         }
         true
     }

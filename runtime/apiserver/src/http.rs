@@ -22,6 +22,7 @@ use crate::resource::{CollectionId, Resource};
 use crate::status::ApiError;
 
 mod accept;
+mod actions;
 mod continuation;
 mod discovery;
 mod object_routes;

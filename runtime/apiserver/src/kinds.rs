@@ -14,6 +14,8 @@ use crate::schema::{Schema, decode};
 use crate::state::State;
 use crate::status::{ApiError, FieldError};
 
+mod api_services;
+mod certificates;
 mod containers;
 mod events;
 mod immutable;
@@ -30,6 +32,7 @@ pub(crate) fn zero(resource: &Resource) -> Value {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "events") => events::fill(&mut zero, &events::CORE),
         ("events.k8s.io", "events") => events::fill(&mut zero, &events::NEW),
+        ("authentication.k8s.io", "token") => zero["spec"]["boundObjectRef"] = Value::Null,
         _ => {}
     }
     zero
@@ -61,6 +64,8 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) {
         ("apps", _) | ("", "replicationcontrollers") => workloads::default_template(body),
         ("rbac.authorization.k8s.io", _) => rbac(body),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default(body),
+        ("apiregistration.k8s.io", "apiservices") => api_services::default(body),
+        ("authentication.k8s.io", "token") => token_request(body),
         _ => {}
     }
 }
@@ -75,6 +80,13 @@ fn secret(body: &mut Value) {
     let data = object.entry("data").or_insert_with(|| json!({}));
     for (key, value) in plain {
         data[key] = base64::encode(value.as_str().unwrap_or_default().as_bytes()).into();
+    }
+}
+
+fn token_request(body: &mut Value) {
+    let seconds = &mut body["spec"]["expirationSeconds"];
+    if seconds.is_null() {
+        *seconds = json!(3600);
     }
 }
 
@@ -143,7 +155,8 @@ impl State {
             ("", "pods") => {
                 workloads::admit_pod(&mut body["spec"]);
                 body["status"] =
-                    json!({"phase": "Pending", "qosClass": workloads::qos_class(&body["spec"])})
+                    json!({"phase": "Pending", "qosClass": workloads::qos_class(&body["spec"])});
+                workloads::hold_at_gates(body);
             }
             ("", "nodes") => {
                 let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
@@ -160,6 +173,8 @@ impl State {
                 body["status"] = json!({"phase": "Pending"})
             }
             ("apiextensions.k8s.io", "customresourcedefinitions") => crd::begin(body),
+            ("apiregistration.k8s.io", "apiservices") => api_services::begin(body),
+            ("certificates.k8s.io", "certificatesigningrequests") => certificates::begin(body),
             ("batch", "jobs") => workloads::select_job_pods(body),
             _ if !resource.custom => {
                 // Fields that the server sets on a built-in kind of this shape.
@@ -190,6 +205,9 @@ impl State {
             ("", "services") => {
                 services::keep_addresses(old, new);
                 self.allocate_cluster_ip(new);
+            }
+            ("certificates.k8s.io", "certificatesigningrequests") => {
+                certificates::update(part, old, new);
             }
             ("apps", "deployments") if part == Part::Status => {
                 new["metadata"]["labels"] = old["metadata"]["labels"].clone()
@@ -241,9 +259,14 @@ impl State {
     }
 }
 
-/// Everything wrong with an object; `old` is what it replaces.
-pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// Everything wrong with an object; `change` is what it replaces, and the part that is written.
+pub(crate) fn validate(
+    resource: &Resource,
+    new: &Value,
+    change: Option<(&Value, Part)>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let old = change.map(|(old, _)| old);
     metadata::validate(
         resource,
         &new["metadata"],
@@ -259,7 +282,7 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "configmaps" | "secrets") => keys(new, &mut errors),
-        ("", "pods") => workloads::validate_pod(new, &mut errors),
+        ("", "pods") => workloads::validate_pod(new, old.is_none(), &mut errors),
         ("", "services") => services::validate(new, old, &mut errors),
         ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets") => {
             workloads::validate(resource, new, &mut errors)
@@ -268,6 +291,10 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
             by_schema::required(new, resource.schema(), &mut errors);
             workloads::validate_job(new, &mut errors);
         }
+        ("apiregistration.k8s.io", "apiservices") => api_services::validate(new, &mut errors),
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            certificates::validate(new, change, &mut errors);
+        }
         ("coordination.k8s.io", "leases") => lease(new, &mut errors),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::validate(new, &mut errors),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
@@ -275,8 +302,11 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
         }
         _ => by_schema::required(new, resource.schema(), &mut errors),
     }
-    if let Some(old) = old {
+    if let Some((old, part)) = change {
         match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "pods") if part == Part::EphemeralContainers => {
+                updates::ephemeral_containers(new, old, &mut errors);
+            }
             ("", "pods") => updates::pod(new, old, &mut errors),
             ("", "persistentvolumeclaims") => updates::claim(new, old, &mut errors),
             ("batch", "jobs") => updates::job(new, old, &mut errors),

@@ -12,7 +12,7 @@
 //!
 //! Modules are listed from the words to the whole: a module imports only modules above it.
 //!
-//! Not here: binding, eviction and log subresources, admission of quotas and limit ranges, kinds of webhooks, volume attachments and
+//! Not here: subresources that a kubelet answers, admission of quotas and limit ranges, kinds of webhooks, volume attachments and
 //! resource claims, and controllers other than the two named above.
 //!
 //! ```

@@ -195,7 +195,9 @@ fn validate_name(resource: &Resource, metadata: &Value, errors: &mut Vec<FieldEr
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
     };
     let invalid = |detail: &str| FieldError::invalid("metadata.name", &Value::from(name), detail);
-    if resource.group == "rbac.authorization.k8s.io" {
+    if resource.group == "certificates.k8s.io" {
+        // Any segment of a path will do.
+    } else if resource.group == "rbac.authorization.k8s.io" {
         if name.contains('/') || name.contains('%') {
             errors.push(invalid("may not contain '/' or '%'"));
         }

@@ -33,6 +33,15 @@ pub(crate) enum Columns {
     Printer(Vec<Value>),
 }
 
+/// A subresource of a built-in kind beside its status and scale.
+#[derive(Debug)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    pub(crate) verbs: Vec<String>,
+    /// The kind of its requests and answers.
+    pub(crate) kind: Box<Resource>,
+}
+
 /// One version of one kind, as served.
 #[derive(Debug)]
 pub(crate) struct Resource {
@@ -48,6 +57,7 @@ pub(crate) struct Resource {
     pub(crate) verbs: Vec<String>,
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
+    pub(crate) subresources: Vec<Subresource>,
     pub(crate) columns: Columns,
     /// Made by a CRD.
     pub(crate) custom: bool,
@@ -92,6 +102,10 @@ impl Resource {
             (Some(schemas), Some(root)) => schemas.at(root),
             _ => Schema::any(),
         }
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|found| found.name == name)
     }
 
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
@@ -140,6 +154,7 @@ impl Resource {
         !self.custom
             && !self.is("coordination.k8s.io", "leases")
             && !self.is("apiextensions.k8s.io", "customresourcedefinitions")
+            && !self.is("apiregistration.k8s.io", "apiservices")
     }
 
     /// A PUT of an absent object creates it.

@@ -35,6 +35,32 @@ impl Labels {
             .map(Self)
     }
 
+    /// Reads a selector that is an object, with `matchLabels` and `matchExpressions`. One that cannot be read matches nothing.
+    pub(crate) fn of_object(written: &Value) -> Self {
+        let nothing = || Self::parse("a,!a").unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let items = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let mut parts: Vec<String> = written["matchLabels"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| format!("{key}={}", text(value)))
+            .collect();
+        for expression in items(&written["matchExpressions"]) {
+            let key = text(&expression["key"]);
+            let values: Vec<String> = items(&expression["values"]).iter().map(text).collect();
+            let values = values.join(",");
+            parts.push(match expression["operator"].as_str() {
+                Some("In") => format!("{key} in ({values})"),
+                Some("NotIn") => format!("{key} notin ({values})"),
+                Some("Exists") => key,
+                Some("DoesNotExist") => format!("!{key}"),
+                _ => return nothing(),
+            });
+        }
+        Self::parse(&parts.join(",")).unwrap_or_else(|_| nothing())
+    }
+
     /// Asks for one more label.
     pub(crate) fn also(&mut self, key: &str, value: &str) {
         self.0.push(Requirement {

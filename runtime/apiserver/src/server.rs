@@ -65,6 +65,7 @@ pub struct Builder {
     clusters: Vec<String>,
     history: Option<usize>,
     paged_lists_only: bool,
+    without_controllers: bool,
     hook: Option<Arc<dyn Hook>>,
     tls: bool,
     http1_only: bool,
@@ -91,6 +92,14 @@ impl Builder {
     #[must_use]
     pub fn paged_lists_only(mut self) -> Self {
         self.paged_lists_only = true;
+        self
+    }
+
+    /// Runs neither the garbage collector nor the namespace controller, as a kube-apiserver alone: dependents stay, and so does a deleted
+    /// namespace until a client finalizes it. Default: both run.
+    #[must_use]
+    pub fn without_controllers(mut self) -> Self {
+        self.without_controllers = true;
         self
     }
 
@@ -139,6 +148,7 @@ impl Builder {
             tasks: TaskTracker::new(),
             history: self.history.unwrap_or(HISTORY),
             streaming_lists: !self.paged_lists_only,
+            controllers: !self.without_controllers,
             hook: self.hook,
         };
         let (mut served, mut listeners) = (Served::default(), Vec::new());

@@ -16,25 +16,31 @@ mod work;
 
 pub(crate) use work::{Work, WorkQueue};
 
+/// The cluster IP of the Service `default/kubernetes`.
+const OWN_IP: u32 = 1;
+
 /// One cluster's objects, kinds and pending clean-up.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) work: WorkQueue,
-    /// The next cluster IP to try, as an offset into 10.96.0.0/16.
+    /// The cluster IP that was given last, as an offset into 10.96.0.0/16.
     pub(crate) next_ip: u32,
+    /// Whether kube-controller-manager's part of the clean-up is done.
+    pub(crate) controllers: bool,
     /// Where it stands, if it is a workspace of kcp.
     pub(crate) place: Option<Place>,
 }
 
 impl State {
-    /// A cluster with the namespaces that every cluster has.
+    /// A cluster with the namespaces and the Service that every cluster has.
     pub(crate) fn new(history_limit: usize) -> Self {
         let mut state = Self::bare(Store::new(history_limit), Registry::default());
         for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
             state.seed_namespace(name);
         }
+        state.seed_service();
         state
     }
 
@@ -54,7 +60,8 @@ impl State {
             store,
             registry,
             work: WorkQueue::default(),
-            next_ip: 1,
+            next_ip: OWN_IP,
+            controllers: true,
             place: None,
         }
     }
@@ -66,6 +73,7 @@ impl State {
             registry: self.registry.clone(),
             work: self.work.clone(),
             next_ip: self.next_ip,
+            controllers: self.controllers,
             place: self.place.clone(),
         }
     }
@@ -83,6 +91,33 @@ impl State {
             place.mark(&namespaces(), &mut namespace);
         }
         self.store.put(&namespaces(), namespace);
+    }
+
+    /// The Service of the API server itself, with the first address.
+    fn seed_service(&mut self) {
+        let now = stamp::now();
+        let address = format!("10.96.0.{OWN_IP}");
+        let port =
+            json!({".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}});
+        let fields = json!({
+            "f:metadata": {"f:labels": {".": {}, "f:component": {}, "f:provider": {}}},
+            "f:spec": {"f:clusterIP": {}, "f:internalTrafficPolicy": {}, "f:ipFamilyPolicy": {}, "f:sessionAffinity": {}, "f:type": {},
+                "f:ports": {".": {}, "k:{\"port\":443,\"protocol\":\"TCP\"}": port}},
+        });
+        let metadata = json!({"name": "kubernetes", "namespace": "default", "uid": stamp::uid(), "creationTimestamp": now,
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+            "managedFields": [{"manager": "kube-apiserver", "operation": "Update", "apiVersion": "v1", "time": now,
+                "fieldsType": "FieldsV1", "fieldsV1": fields}]});
+        let spec = json!({"ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+            "clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"});
+        let service = json!({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec,
+            "status": {"loadBalancer": {}}});
+        let services = CollectionId {
+            plural: "services".into(),
+            ..namespaces()
+        };
+        self.store.put(&services, service);
     }
 
     pub(crate) fn resource(

@@ -1,4 +1,5 @@
-//! Writes: [`WriteOptions`] in, [`Outcome`] out. Create stands here; update, patch and delete in the modules below.
+//! Writes: [`WriteOptions`] in, [`Outcome`] out. Create stands here; update, patch, delete, and what pods and service accounts have
+//! beside, in the modules below.
 
 use std::sync::Arc;
 
@@ -18,8 +19,11 @@ use crate::state::State;
 use crate::status::{ApiError, Subject};
 use crate::store::key;
 
+mod bind;
 pub(crate) mod delete;
+mod evict;
 pub(crate) mod patch;
+mod token;
 pub(crate) mod update;
 
 /// What to do about fields that are unknown or given twice.

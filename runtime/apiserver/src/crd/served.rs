@@ -98,6 +98,7 @@ fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Reso
         .to_vec(),
         status: version.pointer("/subresources/status").is_some(),
         scale,
+        subresources: Vec::new(),
         columns: Columns::Printer(
             version["additionalPrinterColumns"]
                 .as_array()

@@ -116,20 +116,51 @@ fn legacy(resource: &Resource) -> Vec<Value> {
     let mut main = json!({"name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
         "kind": resource.kind, "verbs": resource.verbs});
     optional_lists(&mut main, resource);
-    let sub = |name: &str, kind: &str| {
-        json!({"name": format!("{}/{name}", resource.plural), "singularName": "", "namespaced": resource.namespaced,
-        "kind": kind, "verbs": ["get", "patch", "update"]})
+    let entry = |sub: Sub<'_>| {
+        let mut entry = json!({"name": format!("{}/{}", resource.plural, sub.name), "singularName": "", "namespaced": resource.namespaced,
+            "kind": sub.kind, "verbs": sub.verbs});
+        if (sub.group, sub.version) != (&*resource.group, &*resource.version) {
+            entry["group"] = sub.group.into();
+            entry["version"] = sub.version.into();
+        }
+        entry
     };
     let mut all = vec![main];
-    if resource.scale.is_some() {
-        let mut scale = sub("scale", "Scale");
-        scale["group"] = "autoscaling".into();
-        scale["version"] = "v1".into();
-        all.push(scale);
-    }
-    if resource.status {
-        all.push(sub("status", &resource.kind));
-    }
+    all.extend(subresources(resource).into_iter().map(entry));
+    all
+}
+
+/// A subresource, as discovery shows it.
+struct Sub<'r> {
+    name: &'r str,
+    group: &'r str,
+    version: &'r str,
+    kind: &'r str,
+    verbs: Vec<&'r str>,
+}
+
+/// All subresources by name.
+fn subresources(resource: &Resource) -> Vec<Sub<'_>> {
+    let written = |name, (group, version, kind)| Sub {
+        name,
+        group,
+        version,
+        kind,
+        verbs: vec!["get", "patch", "update"],
+    };
+    let own = (&*resource.group, &*resource.version, &*resource.kind);
+    let scale = resource.scale.as_ref();
+    let scale = scale.map(|_| written("scale", ("autoscaling", "v1", "Scale")));
+    let status = resource.status.then(|| written("status", own));
+    let others = resource.subresources.iter().map(|sub| Sub {
+        name: &sub.name,
+        group: &sub.kind.group,
+        version: &sub.kind.version,
+        kind: &sub.kind.kind,
+        verbs: sub.verbs.iter().map(String::as_str).collect(),
+    });
+    let mut all: Vec<Sub<'_>> = scale.into_iter().chain(status).chain(others).collect();
+    all.sort_by_key(|sub| sub.name);
     all
 }
 
@@ -181,18 +212,10 @@ fn aggregated_resource(resource: &Resource) -> Value {
     let mut entry = json!({"resource": resource.plural, "responseKind": own, "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular, "verbs": resource.verbs});
     optional_lists(&mut entry, resource);
-    let mut subresources = Vec::new();
-    let mut add = |name: &str, kind: Value| {
-        subresources.push(
-            json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]}),
-        )
-    };
-    if resource.scale.is_some() {
-        add("scale", kind("autoscaling", "v1", "Scale"));
-    }
-    if resource.status {
-        add("status", own);
-    }
+    let subresources: Vec<Value> = subresources(resource)
+        .into_iter()
+        .map(|sub| json!({"subresource": sub.name, "responseKind": kind(sub.group, sub.version, sub.kind), "verbs": sub.verbs}))
+        .collect();
     if !subresources.is_empty() {
         entry["subresources"] = subresources.into();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::accept::{View, view};
-use super::{Answer, Routed, json, query, read, scale, table, warn, watch};
+use super::{Answer, Routed, actions, json, query, read, scale, table, warn, watch};
 use crate::body;
 use crate::call::Verb;
 use crate::kcp::window::Window;
@@ -37,15 +37,16 @@ pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
     if resource.namespaced && call.namespace.is_empty() && !call.name.is_empty() {
         return Err(ApiError::no_such_resource());
     }
-    let part = match call.subresource.as_str() {
-        "" => Part::Main,
-        "status" if resource.status => Part::Status,
-        "finalize" if resource.is("", "namespaces") => Part::Finalize,
-        "scale" if resource.scale.is_some() && request.window.is_none() => {
-            return scale::serve(request, &resource);
-        }
-        _ if resource.custom => return Err(ApiError::not_found(resource.subject(), &call.name)),
-        _ => return Err(ApiError::no_such_resource()),
+    let sub = call.subresource.as_str();
+    if sub == "scale" && resource.scale.is_some() && request.window.is_none() {
+        return scale::serve(request, &resource);
+    }
+    let Some(part) = Part::of_subresource(sub, &resource) else {
+        return match resource.subresource(sub) {
+            Some(action) if request.window.is_none() => actions::serve(request, &resource, action),
+            _ if resource.custom => Err(ApiError::not_found(resource.subject(), &call.name)),
+            _ => Err(ApiError::no_such_resource()),
+        };
     };
     check_visible(request, &resource)?;
     match call.verb {

@@ -475,29 +475,10 @@ fn unexpected_claims(exported: &Exported, binding: &Value) -> Option<String> {
     })
 }
 
-/// A claim's selector; what cannot be read selects nothing.
+/// A claim's selector.
 fn selector(written: &Value) -> Labels {
     if written["matchAll"] == true || !written.is_object() {
         return Labels::default();
     }
-    let nothing = || Labels::parse("a,!a").unwrap_or_default();
-    let mut parts: Vec<String> = written["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
-    for expression in items(&written["matchExpressions"]) {
-        let key = text(&expression["key"]);
-        let values: Vec<String> = items(&expression["values"]).map(text).collect();
-        let values = values.join(",");
-        parts.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("Exists") => key,
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => return nothing(),
-        });
-    }
-    Labels::parse(&parts.join(",")).unwrap_or_else(|_| nothing())
+    Labels::of_object(written)
 }

@@ -22,6 +22,44 @@ pub(super) fn check(spec: &Value, path: &str, claims: &[&str], errors: &mut Vec<
             resources(&container["resources"], &path, errors);
         }
     }
+    let others = names.clone();
+    for (at, container) in items(&spec["ephemeralContainers"]).iter().enumerate() {
+        let path = format!("{path}.ephemeralContainers[{at}]");
+        name(container, &path, &mut names, errors);
+        mounts(container, &path, &volumes, errors);
+        ephemeral(container, &path, &others, errors);
+    }
+}
+
+/// A container that is added to a pod looks at another, and has nothing that a pod is planned by.
+fn ephemeral(container: &Value, path: &str, others: &BTreeSet<&str>, errors: &mut Vec<FieldError>) {
+    const REFUSED: [&str; 8] = [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicy",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ];
+    let target = text(&container["targetContainerName"]);
+    if !target.is_empty() && !others.contains(target) {
+        let path = format!("{path}.targetContainerName");
+        errors.push(FieldError::not_found(
+            path,
+            &container["targetContainerName"],
+        ));
+    }
+    let set = |value: &Value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    for field in REFUSED.iter().filter(|field| set(&container[**field])) {
+        let detail = "cannot be set for an Ephemeral Container";
+        errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
+    }
 }
 
 /// The containers of a pod's spec in one of its lists.

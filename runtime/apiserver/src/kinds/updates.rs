@@ -41,6 +41,22 @@ pub(super) fn pod(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Containers that were added to a pod stay as they are.
+pub(super) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let field = "spec.ephemeralContainers";
+    let after = items(&new["spec"]["ephemeralContainers"]);
+    for container in items(&old["spec"]["ephemeralContainers"]) {
+        let name = &container["name"];
+        let what = match after.iter().find(|one| one["name"] == *name) {
+            None => "removed",
+            Some(kept) if !same(kept, container) => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {name} may not be {what}\n");
+        errors.push(FieldError::forbidden(field, &detail));
+    }
+}
+
 fn items(list: &Value) -> &[Value] {
     list.as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{self, containers_mut};
 use crate::resource::Resource;
+use crate::stamp::now;
 use crate::status::FieldError;
 
 pub(super) fn default_template(body: &mut Value) {
@@ -102,7 +103,7 @@ pub(super) fn default_cron_job(body: &mut Value) {
 }
 
 pub(super) fn default_pod_spec(spec: &mut Value) {
-    for list in ["containers", "initContainers"] {
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in containers_mut(spec, list) {
             let image = container["image"].as_str().unwrap_or_default().to_owned();
             if container.get("imagePullPolicy").is_none() {
@@ -121,6 +122,16 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     } else if let Some(account) = spec.get("serviceAccount").cloned() {
         spec["serviceAccountName"] = account;
     }
+}
+
+/// A pod with gates says that it is not scheduled yet.
+pub(super) fn hold_at_gates(pod: &mut Value) {
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    if gates.is_none_or(Vec::is_empty) {
+        return;
+    }
+    pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null, "lastTransitionTime": now()}]);
 }
 
 /// The class that the kubelet would evict by.
@@ -198,8 +209,12 @@ pub(super) fn select_job_pods(body: &mut Value) {
     }
 }
 
-pub(super) fn validate_pod(new: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_pod(new: &Value, created: bool, errors: &mut Vec<FieldError>) {
     containers::check(&new["spec"], "spec", &[], errors);
+    if created && new["spec"].get("ephemeralContainers").is_some() {
+        let detail = "cannot be set on create";
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", detail));
+    }
 }
 
 /// The pods of a job end, and so does the one of a run of a cron job.

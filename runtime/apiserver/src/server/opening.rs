@@ -17,12 +17,14 @@ pub(super) struct Opening {
     /// Changes kept per resource.
     pub(super) history: usize,
     pub(super) streaming_lists: bool,
+    pub(super) controllers: bool,
     pub(super) hook: Option<Arc<dyn Hook>>,
 }
 
 impl Opening {
     /// Makes a cluster of what it holds and runs its clean-up.
-    pub(super) fn open(&self, name: &str, state: State) -> Cluster {
+    pub(super) fn open(&self, name: &str, mut state: State) -> Cluster {
+        state.controllers = self.controllers;
         let stop = self.stop.child_token();
         let hook = self.hook.clone();
         let cluster = Cluster::new(name, state, self.streaming_lists, hook, stop);

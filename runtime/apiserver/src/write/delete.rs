@@ -118,12 +118,18 @@ impl State {
                     gone: true,
                 });
             }
-            let last = self.discard(&id, &key).unwrap_or(live);
-            let mut object = convert::from_storage(&last, resource);
+            // Watchers see a pod that is being deleted before it is gone.
             if resource.is("", "pods") {
-                mark_deleting(&mut object, 0);
+                mark_deleting(&mut new, 0);
+                if new != old {
+                    self.commit(&id, new);
+                }
             }
-            return Ok(Deleted { object, gone: true });
+            let last = self.discard(&id, &key).unwrap_or(live);
+            return Ok(Deleted {
+                object: convert::from_storage(&last, resource),
+                gone: true,
+            });
         }
         if kinds::has_own_deletion(resource) {
             mark_terminating(&mut new);
@@ -173,7 +179,7 @@ impl State {
     }
 }
 
-fn check_preconditions(
+pub(super) fn check_preconditions(
     resource: &Resource,
     live: &Object,
     options: &DeleteOptions,

@@ -9,7 +9,7 @@ use crate::apply::{Managers, Writer};
 use crate::convert;
 use crate::kinds;
 use crate::metadata;
-use crate::part::Part;
+use crate::part::{Part, keeps_metadata};
 use crate::resource::Resource;
 use crate::schema::decode;
 use crate::stamp::now;
@@ -156,7 +156,7 @@ impl State {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
             new["metadata"]["generation"] = generation.into();
         }
-        let errors = kinds::validate(resource, &new, Some(&old));
+        let errors = kinds::validate(resource, &new, Some((&old, part)));
         if !errors.is_empty() {
             return Err(ApiError::invalid(resource.subject(), name, &errors));
         }
@@ -223,23 +223,37 @@ impl State {
 
 /// A PUT for another object of the same name fails in storage.
 fn check_uid(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
-    let name = &*live.head.name;
     let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
-    if !uid.is_empty() && uid != &*live.head.uid {
-        let group = if resource.custom {
-            format!("{}/", resource.group)
-        } else {
-            String::new()
-        };
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            resource.plural,
-            key(&live.head.namespace, name),
-            live.head.uid
-        );
-        return Err(ApiError::conflict(resource.subject(), name, &why));
+    if uid.is_empty() || uid == &*live.head.uid {
+        return Ok(());
     }
-    Ok(())
+    Err(precondition_failed(
+        resource,
+        live,
+        "UID",
+        (uid, &live.head.uid),
+    ))
+}
+
+/// How storage says that an object is not the one that was meant.
+pub(super) fn precondition_failed(
+    resource: &Resource,
+    live: &Object,
+    field: &str,
+    (wanted, found): (&str, &str),
+) -> ApiError {
+    let name = &*live.head.name;
+    let group = if resource.custom {
+        format!("{}/", resource.group)
+    } else {
+        String::new()
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}",
+        resource.plural,
+        key(&live.head.namespace, name),
+    );
+    ApiError::conflict(resource.subject(), name, &why)
 }
 
 /// A patch cannot change the identity of an object, and only the server sets its deletion timestamp.
@@ -316,6 +330,11 @@ fn isolate(resource: &Resource, part: Part, old: &Value, new: &mut Value) {
                 restore(before, after, field);
             }
         }
+        Part::EphemeralContainers => {
+            restore_all_but(before, after, ("spec", "ephemeralContainers"));
+            restore_metadata(before, after);
+        }
+        Part::Approval => restore_all_but(before, after, ("status", "conditions")),
         Part::Status => {
             let others: Vec<String> = before
                 .keys()
@@ -326,17 +345,41 @@ fn isolate(resource: &Resource, part: Part, old: &Value, new: &mut Value) {
             others
                 .iter()
                 .for_each(|field| restore(before, after, field));
-            if resource.custom {
-                let managed = after
-                    .get("metadata")
-                    .and_then(|metadata| metadata.get("managedFields"))
-                    .cloned();
-                restore(before, after, "metadata");
-                if let (Some(managed), Some(metadata)) = (managed, after.get_mut("metadata")) {
-                    metadata["managedFields"] = managed;
-                }
+            if keeps_metadata(resource) {
+                restore_metadata(before, after);
             }
         }
+    }
+}
+
+/// Puts the spec and the status back, but for one field in one of them.
+fn restore_all_but(
+    before: &Map<String, Value>,
+    after: &mut Map<String, Value>,
+    (part, field): (&str, &str),
+) {
+    let written = after
+        .get_mut(part)
+        .and_then(|part| part.as_object_mut()?.remove(field));
+    for part in ["spec", "status"] {
+        restore(before, after, part);
+    }
+    let Some(part) = after.get_mut(part).and_then(Value::as_object_mut) else {
+        return;
+    };
+    part.remove(field);
+    part.extend(written.map(|written| (field.to_owned(), written)));
+}
+
+/// Puts the metadata back, but for the managers of fields.
+fn restore_metadata(before: &Map<String, Value>, after: &mut Map<String, Value>) {
+    let managed = after
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields"))
+        .cloned();
+    restore(before, after, "metadata");
+    if let (Some(managed), Some(metadata)) = (managed, after.get_mut("metadata")) {
+        metadata["managedFields"] = managed;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What differs from run to run, taken out of an answer: [`Normal`].
 //!
 //! Uids and versions of objects become the order in which they were first seen, so that equal ones stay equal. Times, versions of
-//! lists, continue tokens, ages, cluster addresses, the order of several unknown fields and that of managers, which follows the
+//! lists, tokens, ages, cluster addresses, the order of several unknown fields and that of managers, which follows the
 //! second of each write, are not compared, nor are objects that an error shows in the form of the server's own code and its diffs of them; neither are, unless a case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
 
 use std::collections::BTreeMap;
@@ -134,7 +134,7 @@ impl Normal {
     fn leaf(&mut self, key: &str, text: &str) -> String {
         let patterns = &*PATTERNS;
         match key {
-            "continue" if !text.is_empty() => "<token>".to_owned(),
+            "continue" | "token" if !text.is_empty() => "<token>".to_owned(),
             _ if patterns.time.is_match(text) && !text.starts_with(WRITTEN) => "<time>".to_owned(),
             _ if patterns.age.is_match(text) => "<age>".to_owned(),
             _ if patterns.address.is_match(text) => "<address>".to_owned(),
