@@ -6,6 +6,7 @@
 
 mod binaries;
 pub mod collector;
+mod controller_runtime;
 pub mod cosign;
 pub mod crds;
 mod etcd;
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 pub use binaries::Binaries;
+pub use controller_runtime::controller_runtime;
 pub use etcd::Snapshot;
 pub use helm::helm;
 pub use kcp::Kcp;
