@@ -4,6 +4,7 @@
 mod document;
 mod interval;
 mod project;
+mod replaced_file;
 mod watch;
 
 pub use document::{
@@ -12,4 +13,5 @@ pub use document::{
 };
 pub use interval::Interval;
 pub use project::{STATE, built, built_path, has_modules, is_left_by_tools};
+pub use replaced_file::replace;
 pub use watch::{Target, Watch, written_since};

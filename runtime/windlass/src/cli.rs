@@ -6,8 +6,8 @@ mod authors;
 mod operators;
 
 pub(crate) use authors::{
-    BuildArgs, CheckArgs, CrdsArgs, DevArgs, Lang, NewArgs, PullArgs, PushArgs, RegistryArgs,
-    RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
+    BuildArgs, CheckArgs, CrdsArgs, DevArgs, NewArgs, PullArgs, PushArgs, RegistryArgs, RulesArgs,
+    TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, GetArgs, KcpCommand, PreflightArgs, PublishArgs, RbacArgs, RequeueArgs,

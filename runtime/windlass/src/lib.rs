@@ -8,17 +8,18 @@ mod types;
 mod cli;
 mod status;
 mod guests;
-mod dev;
 mod app;
 mod reconcilers;
 mod admin;
 mod run;
+mod dev;
 mod command;
 
 use clap::Parser;
 use cli::{Cli, Command};
 use logging::Traces;
 use std::process::ExitCode;
+use windlass_fleet::private_folder;
 
 /// Does what the arguments of the process ask for, and returns the code with which it is to end.
 pub fn main() -> ExitCode {

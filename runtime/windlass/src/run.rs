@@ -1,5 +1,6 @@
 //! Runs a configuration, from its first reading to the end of the drain. Entry point: [`run`].
 
+pub(crate) mod builds;
 mod changes;
 mod hot_keys;
 pub(crate) mod idle;
@@ -18,9 +19,6 @@ use crate::config::clusters::LocalCluster;
 use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec, Within};
 use crate::config::load::{Configuration, Merged, start};
 use crate::config::{clusters, proxy, registries};
-use crate::dev::cases::Next;
-use crate::dev::guest_build::GuestBuilder;
-use crate::dev::simulated::Simulated;
 use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
 use crate::reconcilers::{Change, Reconcilers, Records, Sources};
@@ -30,11 +28,13 @@ use crate::status::heartbeat::Heartbeat;
 use crate::status::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::status::reconcilers::Statuses;
 use anyhow::{Context, Result, bail};
+use builds::SourceBuilder;
 use idle::{Patience, Report};
 use prometheus_client::registry::Registry;
 use providers::Providers;
 use reload::Reload;
 pub(crate) use reload::source_folders;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +44,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
+use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Builder, Manager, ManagerOptions, TenantOptions};
 use windlass_fleet::metrics::Metrics;
+use windlass_fleet::provider::Provider;
 use windlass_registry::Registries;
 use windlass_sandbox::Options;
 
@@ -59,25 +61,47 @@ pub(crate) struct RunOptions {
     /// Whether objects of the local cluster count too.
     pub(crate) from_cluster: bool,
     /// In-memory clusters in place of those of the documents. If the default admin port is taken, another one is used.
-    pub(crate) simulated: Option<Arc<Simulated>>,
-    /// When the source folders were built. They are built again when they change; none: they are not.
-    pub(crate) built: Option<SystemTime>,
-    /// How they are built again.
-    pub(crate) builder: GuestBuilder,
+    pub(crate) simulated: Option<Arc<StandIns>>,
+    /// How source folders are built again when they change; none: they are not.
+    pub(crate) rebuild: Option<Rebuild>,
     /// The address of the admin endpoints, in place of the one in the documents.
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
     /// Ends a run that ends when idle once only keys are left that failed so often in a row. None: never.
     pub(crate) gives_up: Option<u32>,
-    /// What is done each time that nothing is left to do, before the end; none: nothing.
-    pub(crate) then: Option<Box<dyn FnMut() -> Next + Send>>,
+    /// What is done each time that nothing is left to do, before the end: it returns after how long to look again, or the end. None: nothing.
+    pub(crate) then: Option<Box<dyn FnMut() -> Option<Duration> + Send>>,
     /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
     /// The options of the sandbox.
     pub(crate) engine: Options,
     /// Ends the run.
     pub(crate) stop: CancellationToken,
+}
+
+/// The number of changes in a cluster.
+type Changes = dyn Fn(&str) -> Option<u64> + Send + Sync;
+
+/// In-memory clusters. They are served at least until this is dropped.
+pub(crate) struct StandIns {
+    /// Replaces the Manager's local cluster.
+    pub(crate) local: Option<ClusterSpec>,
+    /// Replace the Providers.
+    pub(crate) providers: Vec<Arc<dyn Provider>>,
+    /// The clusters without which a run is not idle.
+    pub(crate) names: BTreeSet<String>,
+    /// The number of changes in a cluster since it was filled.
+    pub(crate) changes: Box<Changes>,
+}
+
+/// How source folders are built again.
+#[derive(Clone)]
+pub(crate) struct Rebuild {
+    /// When they were built.
+    pub(crate) built: SystemTime,
+    /// Builds them.
+    pub(crate) builder: Arc<dyn SourceBuilder>,
 }
 
 /// Runs until stopped, or until idle if the options ask for that, and drains. Returns a report if it ended because it was idle.
@@ -286,7 +310,7 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 impl RunOptions {
     /// Whether a reconciler may come later: a developer is expected to edit a guest that does not start, or the local cluster has some.
     fn goes_on_without(&self) -> bool {
-        self.from_cluster || self.built.is_some() && !self.idle.exit_when_idle
+        self.from_cluster || self.rebuild.is_some() && !self.idle.exit_when_idle
     }
 }
 
@@ -307,13 +331,11 @@ async fn end_when_idle(
         let wait = idle::wait(&app, options.simulated.as_deref(), patience);
         let report = stop.run_until_cancelled(wait).await?;
         let then = options.then.as_mut().filter(|_| report.busy.is_empty());
-        match then.map_or(Next::End, |then| then()) {
-            Next::Again(after) => stop.run_until_cancelled(sleep(after)).await?,
-            Next::End => {
-                stop.cancel();
-                return Some(report);
-            }
-        }
+        let Some(after) = then.and_then(|then| then()) else {
+            stop.cancel();
+            return Some(report);
+        };
+        stop.run_until_cancelled(sleep(after)).await?;
     }
 }
 

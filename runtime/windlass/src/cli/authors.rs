@@ -2,8 +2,9 @@
 
 use super::IdleArgs;
 use crate::config::kinds::Interval;
+use crate::dev::scaffold::Lang;
 use crate::types::Language;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
 use windlass_fleet::GroupVersionKind;
 
@@ -37,25 +38,6 @@ pub(crate) struct NewArgs {
     /// The language of the guest
     #[arg(long, short, value_enum)]
     pub(crate) lang: Lang,
-}
-
-/// A language with a template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Lang {
-    /// Rust
-    Rust,
-    /// TypeScript
-    #[value(alias = "ts")]
-    Typescript,
-    /// JavaScript
-    #[value(alias = "js")]
-    Javascript,
-    /// Python
-    Python,
-    /// Go
-    Go,
-    /// C
-    C,
 }
 
 /// `build`.

@@ -1,14 +1,17 @@
 //! `windlass build`: a guest's source into a component. Entry point: [`execute`].
 
 use crate::cli::{BuildArgs, Format};
-use crate::dev::guest_build::{self, Builds, Built, GuestBuilder};
+use crate::dev::builder;
+use crate::dev::guest_build;
 use crate::guests::component;
 use crate::output::{Tone, size};
+use crate::run::builds::{Builds, Built};
 use crate::run::signals::stop_on_signals;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_sandbox::{Options, Sandbox};
 
@@ -26,7 +29,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
     }
     let once = async {
         let start = Instant::now();
-        let path = guest_build::build(&args.folder, &GuestBuilder::default()).await?;
+        let path = guest_build::build(&args.folder, &builder()).await?;
         print_component(&path, start.elapsed(), format, &sandbox).await
     };
     let Some(built) = stop.run_until_cancelled(once).await else {
@@ -37,7 +40,8 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
 
 /// Builds now and after every save. Prints the errors of a build, and continues.
 async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<ExitCode> {
-    let mut builds = Builds::start(GuestBuilder::for_edits(None)).context("watch the source")?;
+    let mut builds =
+        Builds::start(Arc::new(builder().for_edits(None))).context("watch the source")?;
     guest_build::recognise(folder)?;
     builds.follow([folder.to_owned()].into());
     builds.ask(folder.to_owned());
@@ -45,7 +49,7 @@ async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<Exit
         let Built { took, result, .. } = builds.next().await;
         let printed = match result {
             Ok(path) => print_component(&path, took, format, sandbox).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         if let Err(error) = printed {
             anstream::eprintln!("{} {error:#}", Tone::Bad.paint("error:"));

@@ -3,13 +3,14 @@
 use crate::cli::{DevArgs, Format};
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, start};
+use crate::dev;
 use crate::dev::guest_build::{BuildError, GuestBuilder, build};
 use crate::dev::seed::{LOCAL, Seed};
 use crate::dev::simulated::Simulated;
 use crate::guests::component::small_sandbox;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, RunOptions};
+use crate::run::{self, Rebuild, RunOptions};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,14 +43,17 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         );
     }
     let configuration = documents.configuration;
-    let seed = Seed::of(&args.folder.join("seed"), &configuration)?;
+    let seed = Seed::of(&args.folder.join("seed"), dev::asked(&configuration))?;
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
     // What a script tests is made as `windlass build` makes it. Without a cache a base would be compiled for each save.
     let builder = match (args.idle.exit_when_idle, &engine.cache) {
-        (true, _) => GuestBuilder::default(),
-        (false, None) => GuestBuilder::for_edits(None),
-        (false, Some(_)) => GuestBuilder::for_edits(Some(small_sandbox(engine.clone())?)),
+        (true, _) => dev::builder(),
+        (false, None) => dev::builder().for_edits(None),
+        (false, Some(_)) => {
+            let sandbox = small_sandbox(engine.clone())?;
+            dev::builder().for_edits(Some(dev::bases(sandbox)))
+        }
     };
     let building = build_guests(&configuration, &builder);
     match stop.run_until_cancelled(building).await {
@@ -58,18 +62,19 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         Some(Err(error)) if args.idle.exit_when_idle => return Err(error.into()),
         Some(_) => {}
     }
-    let simulated = Simulated::start(&seed, &configuration, args.port, &args.folder).await?;
-    let simulated = Arc::new(simulated);
+    let (simulated, stand_ins) = dev::fleet(&seed, &configuration, args.port, &args.folder).await?;
     // Then standard output has only results for programs.
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
     let options = RunOptions {
         files,
-        simulated: Some(simulated.clone()),
+        simulated: Some(stand_ins),
         from_cluster: false,
-        built: Some(built),
-        builder,
+        rebuild: Some(Rebuild {
+            built,
+            builder: Arc::new(builder),
+        }),
         admin: args.admin,
         idle: args.idle,
         gives_up: None,

@@ -7,9 +7,8 @@ use crate::cli::{Format, RulesArgs};
 use crate::config::kinds::RuleSpec;
 use crate::config::load::Configuration;
 use crate::config::rbac::{Permissions, lines};
+use crate::dev::builder;
 use crate::dev::cases::{Case, DOCUMENTS};
-use crate::dev::guest_build::GuestBuilder;
-use crate::dev::replaced_file::replace;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
@@ -17,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
+use windlass_files::replace;
 use windlass_fleet::ClusterName;
 use windlass_fleet::grant::Need;
 use windlass_sandbox::Options;
@@ -30,13 +30,7 @@ pub(crate) async fn execute(args: RulesArgs, format: Format, engine: Options) ->
     let file = args.folder.join(DOCUMENTS);
     let documents = configuration(&file)?;
     let needs = ReconcilerNeeds::default();
-    let runner = Runner::new(
-        &args.folder,
-        args.timeout,
-        GuestBuilder::default(),
-        engine,
-        stop,
-    );
+    let runner = Runner::new(&args.folder, args.timeout, builder(), engine, stop);
     let mut runner = runner.noting(needs.clone());
     let mut failed = Vec::new();
     let cases = Case::all(&args.folder, &[])?;

@@ -1,7 +1,6 @@
 //! `windlass run`: the manager in the foreground. Entry point: [`execute`].
 
 use crate::cli::{Format, RunArgs};
-use crate::dev::guest_build::GuestBuilder;
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, RunOptions};
 use std::process::ExitCode;
@@ -20,8 +19,7 @@ pub(crate) async fn execute(
         files: args.files,
         from_cluster: args.from_cluster,
         simulated: None,
-        built: None,
-        builder: GuestBuilder::default(),
+        rebuild: None,
         admin: args.admin,
         idle: args.idle,
         gives_up: None,

@@ -4,8 +4,9 @@ mod junit;
 pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
+use crate::dev::builder;
 use crate::dev::cases::{Case, DOCUMENTS};
-use crate::dev::guest_build::{GuestBuilder, state_folder};
+use crate::dev::guest_build::state_folder;
 use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
@@ -88,8 +89,8 @@ async fn once(
     stop: &CancellationToken,
 ) -> Result<ExitCode> {
     let builder = match args.watch {
-        true => GuestBuilder::for_edits(None),
-        false => GuestBuilder::default(),
+        true => builder().for_edits(None),
+        false => builder(),
     };
     let (engine, stop) = (engine.clone(), stop.clone());
     let mut runner = Runner::new(&args.folder, args.timeout, builder, engine, stop);

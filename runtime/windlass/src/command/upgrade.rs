@@ -1,8 +1,8 @@
 //! `windlass upgrade`: replaces the SDK in a project by that of this program. Entry point: [`execute`].
 
-use crate::cli::{Format, Lang, UpgradeArgs};
+use crate::cli::{Format, UpgradeArgs};
 use crate::dev::guest_build::Language;
-use crate::dev::scaffold::sdk;
+use crate::dev::scaffold::{Lang, sdk};
 use crate::output::count;
 use anyhow::Result;
 use serde_json::json;

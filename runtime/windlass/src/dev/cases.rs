@@ -5,11 +5,11 @@ mod fleet;
 mod identity;
 mod steps;
 
-pub(crate) use compare::{Difference, below};
-pub(crate) use steps::{Next, Script};
+pub(crate) use compare::Difference;
+pub(crate) use compare::below;
+pub(crate) use steps::Script;
 
-use crate::config::load::Configuration;
-use crate::dev::seed::{Layout, Seed, unreadable};
+use crate::dev::seed::{Asked, Layout, Seed, unreadable};
 use anyhow::{Context, Result, bail};
 use fleet::objects;
 use std::collections::BTreeMap;
@@ -150,14 +150,14 @@ impl Case {
         own.unwrap_or_else(|| project.join("windlass.yaml"))
     }
 
-    /// The first objects of the fleet. There is a local cluster if a step is about it, or if the documents use it.
+    /// The first objects of the fleet. There is a local cluster if a step is about it, or if the documents ask for it.
     ///
     /// # Errors
     /// When the seed cannot be read, or a step is about a cluster that is not there.
-    pub(crate) fn seed(&self, configuration: &Configuration) -> Result<Seed> {
+    pub(crate) fn seed(&self, asked: Asked) -> Result<Seed> {
         let seed = match &self.first {
-            First::Folder(folder) => Seed::of(folder, configuration),
-            First::Steps(layout) => Seed::from(layout.clone()).suited(configuration),
+            First::Folder(folder) => Seed::of(folder, asked),
+            First::Steps(layout) => Seed::from(layout.clone()).suited(asked),
         };
         let mut seed = seed.with_context(|| format!("test {}", self.name))?;
         for layout in self.steps.iter().filter_map(Step::layout) {
@@ -227,10 +227,7 @@ mod tests {
         write(project.path(), "tests/a/seed/eu/a.yaml", MAP);
         write(project.path(), "tests/a/expect/us/a.yaml", MAP);
         let case = Case::all(project.path(), &[]).unwrap().remove(0);
-        let said = case
-            .seed(&Configuration::default())
-            .unwrap_err()
-            .to_string();
+        let said = case.seed(Asked::default()).unwrap_err().to_string();
         assert!(
             said.contains("\"us\"") && said.contains("it has eu"),
             "{said}"
@@ -242,10 +239,7 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         write(project.path(), "tests/a/expect/local/a.yaml", MAP);
         let case = Case::all(project.path(), &[]).unwrap().remove(0);
-        assert_eq!(
-            case.seed(&Configuration::default()).unwrap().local,
-            Some(Vec::new())
-        );
+        assert_eq!(case.seed(Asked::default()).unwrap().local, Some(Vec::new()));
         assert_eq!(
             case.configuration(project.path()),
             project.path().join("windlass.yaml")

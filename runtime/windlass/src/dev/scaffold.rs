@@ -3,9 +3,9 @@
 mod rust;
 pub(crate) mod sdk;
 
-use crate::cli::Lang;
 use crate::dev::embedded;
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -14,6 +14,25 @@ const EVERY: &str = "templates/every-language";
 
 /// The longest name of a Reconciler, which has the name of its project.
 const LONGEST_NAME: usize = 63;
+
+/// A language with a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lang {
+    /// Rust
+    Rust,
+    /// TypeScript
+    #[value(alias = "ts")]
+    Typescript,
+    /// JavaScript
+    #[value(alias = "js")]
+    Javascript,
+    /// Python
+    Python,
+    /// Go
+    Go,
+    /// C
+    C,
+}
 
 impl Lang {
     /// The folder of its template.
@@ -99,7 +118,6 @@ fn name(folder: &Path) -> Result<String> {
 mod tests {
     use super::sdk::SDK;
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn a_project_is_whole_and_named() {

@@ -1,7 +1,5 @@
 //! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
-use crate::config::kinds::ProviderSpec;
-use crate::config::load::Configuration;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +30,17 @@ pub(crate) struct Seed {
     pub(crate) workspaces: Option<Workspaces>,
 }
 
+/// What documents ask for beside the objects of a seed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// A local cluster.
+    pub(crate) local: bool,
+    /// A kcp, for a Provider of workspaces.
+    pub(crate) kcp: bool,
+    /// No cluster but the local one and workspaces.
+    pub(crate) no_clusters: bool,
+}
+
 /// Objects by the path of their workspace.
 pub(crate) type Workspaces = BTreeMap<String, Vec<Json>>;
 
@@ -46,35 +55,32 @@ impl Seed {
         Ok(Self::from(Layout::read(folder)?))
     }
 
-    /// As [`Seed::read`], with an empty local cluster and an empty kcp if there is none and the documents use it, and with no other
-    /// cluster if they have no other.
+    /// The manifests of `folder`, which may be absent, in the order in which they are created, with what the documents ask for.
     ///
     /// # Errors
     /// Lists every manifest that cannot be read, in one message. Also when there are workspaces, and no document uses them.
-    pub(crate) fn of(folder: &Path, configuration: &Configuration) -> anyhow::Result<Self> {
+    pub(crate) fn of(folder: &Path, asked: Asked) -> anyhow::Result<Self> {
         let seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
-        seed.suited(configuration)
+        seed.suited(asked)
     }
 
-    /// With what the documents need beside it.
+    /// With what the documents ask for: an empty local cluster and an empty kcp unless the seed has one, and no other cluster if they have
+    /// no other.
     ///
     /// # Errors
     /// When there are workspaces, and no document uses them.
-    pub(crate) fn suited(mut self, configuration: &Configuration) -> anyhow::Result<Self> {
-        let has_kcp = configuration.providers().any(|(_, spec)| spec.is_kcp());
-        if has_kcp {
+    pub(crate) fn suited(mut self, asked: Asked) -> anyhow::Result<Self> {
+        if asked.kcp {
             self.workspaces.get_or_insert_default();
         } else if self.workspaces.is_some() {
             anyhow::bail!(
                 "the folder {KCP} is for the workspaces of a Provider of kind kcp, and there is none: rename the folder, or add the Provider"
             );
         }
-        if configuration.asks_for_local() {
+        if asked.local {
             self.local.get_or_insert_default();
         }
-        let others = |(_, spec): (_, &ProviderSpec)| !spec.is_kcp() && !spec.is_none();
-        let has_others = configuration.providers().any(others);
-        if configuration.is_local_only() || (has_kcp && !has_others) {
+        if asked.no_clusters {
             self.clusters.clear();
         }
         Ok(self)
@@ -416,8 +422,8 @@ mod tests {
                 ("root:provider", vec!["export"]),
             ]
         );
-        let none = Configuration::default();
-        let said = Seed::of(folder.path(), &none).unwrap_err().to_string();
+        let none = Asked::default();
+        let said = Seed::of(folder.path(), none).unwrap_err().to_string();
         assert!(said.contains("add the Provider"), "{said}");
     }
 

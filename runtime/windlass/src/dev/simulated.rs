@@ -1,21 +1,22 @@
 //! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
 //!
 //! Its clusters stand in for those of every Provider, whatever its source is. Workspaces of kcp alone are provided by the real Provider,
-//! which reads the in-memory kcp: see [`workspaces`]. A provider gives its clusters labels and properties,
+//! which reads the in-memory kcp. A provider gives its clusters labels and properties,
 //! which reconcilers select by; a document of kind `Cluster` in the seed gives them to a stand-in.
 
-use crate::config::kinds::API_VERSION;
-use crate::config::load::Configuration;
-use crate::dev::kubeconfig::KubeconfigFile;
+mod kubeconfig;
+mod workspaces;
+
 use crate::dev::seed::{LOCAL, Seed};
-use crate::dev::workspaces;
 use anyhow::{Context, Result, bail};
+use kubeconfig::KubeconfigFile;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::{Cluster, Server};
+use windlass_files::API_VERSION;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
@@ -26,7 +27,7 @@ use windlass_fleet::provider::clusters::Clusters;
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// How many shards an in-memory kcp has: with two of them, what works here works with any number.
-pub(super) const SHARDS: usize = 2;
+const SHARDS: usize = 2;
 
 /// In-memory clusters with their first objects.
 pub(crate) struct Simulated {
@@ -38,22 +39,16 @@ pub(crate) struct Simulated {
     clusters: BTreeMap<String, u64>,
     /// Replaces the Manager's local cluster.
     pub(crate) local: Option<ClusterSpec>,
-    /// Replace the Providers: one for all stand-ins, if the seed has a cluster but the local one, and those of workspaces, which are real.
-    pub(crate) providers: Vec<Arc<dyn Provider>>,
+    /// Replaces the Providers of clusters; none: the seed has only the local one and workspaces.
+    pub(crate) provider: Option<Arc<dyn Provider>>,
 }
 
 impl Simulated {
     /// Starts the clusters of a seed on 127.0.0.1, fills them, and writes the kubeconfig into `folder/.windlass`.
     ///
     /// # Errors
-    /// When the port is taken, an object of the seed is rejected, a Provider `kcp` does not find its workspace, or the kubeconfig cannot
-    /// be written.
-    pub(crate) async fn start(
-        seed: &Seed,
-        configuration: &Configuration,
-        port: u16,
-        folder: &Path,
-    ) -> Result<Self> {
+    /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
+    pub(crate) async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
         let server = serve(seed, port).await?;
         if let Some(objects) = &seed.workspaces {
             workspaces::fill(&server, objects)?;
@@ -90,12 +85,9 @@ impl Simulated {
         };
         let kubeconfig = KubeconfigFile::take(folder)?;
         kubeconfig.write(&text)?;
-        let mut providers = workspaces::providers(&server, configuration, kubeconfig.path())?;
-        if !clusters.is_empty() {
-            providers.push(Arc::new(stand_ins));
-        }
+        let provider = (!clusters.is_empty()).then(|| Arc::new(stand_ins) as Arc<dyn Provider>);
         Ok(Self {
-            providers,
+            provider,
             server,
             kubeconfig,
             clusters,
@@ -106,6 +98,12 @@ impl Simulated {
     /// The kubeconfig file.
     pub(crate) fn kubeconfig(&self) -> &Path {
         self.kubeconfig.path()
+    }
+
+    /// The server of all clusters and workspaces.
+    #[must_use]
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
     }
 
     /// The paths of all workspaces of the kcp, if there is one.
@@ -175,7 +173,7 @@ fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
 }
 
 /// Puts an object of the seed into a cluster.
-pub(super) fn put(cluster: &Cluster, called: &str, object: &Json) -> Result<()> {
+fn put(cluster: &Cluster, called: &str, object: &Json) -> Result<()> {
     let what = || {
         let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
         let name = text(&object["metadata"]["name"]);

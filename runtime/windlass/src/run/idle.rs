@@ -1,9 +1,9 @@
 //! Waits until nothing is left to do, and reports what was done. Entry point: [`wait`].
 
+use super::StandIns;
 use crate::admin::state;
 use crate::app::App;
 use crate::cli::Format;
-use crate::dev::simulated::Simulated;
 use crate::guests::{Lack, lacks};
 use crate::output::{Cell, Table, Tone, count};
 use crate::status::tables::{cluster_name, keys};
@@ -81,9 +81,10 @@ impl Patience {
 }
 
 /// Waits until the manager is idle and all in-memory clusters are engaged, or until patience ends.
-pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, patience: Patience) -> Report {
+pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Patience) -> Report {
     let start = Instant::now();
-    let expected = simulated.map(Simulated::names).unwrap_or_default();
+    let expected = simulated.map(|simulated| simulated.names.clone());
+    let expected = expected.unwrap_or_default();
     let (mut steady, mut hopeless) = (0, 0);
     let mut waited = Waited::since(start);
     loop {
@@ -201,7 +202,7 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
 
 fn report(
     app: &App,
-    simulated: Option<&Simulated>,
+    simulated: Option<&StandIns>,
     elapsed: Duration,
     snapshot: Snapshot,
 ) -> Report {
@@ -213,7 +214,7 @@ fn report(
             attempts: counts.all(),
             succeeded: counts.succeeded,
             failed: counts.failed,
-            changes: simulated.and_then(|simulated| simulated.changes(&cluster.name)),
+            changes: simulated.and_then(|simulated| (simulated.changes)(&cluster.name)),
             name: cluster.name,
             state: cluster.state,
             objects: cluster.objects,

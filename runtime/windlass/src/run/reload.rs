@@ -1,5 +1,6 @@
 //! Reloads documents, guests and their sources when they change. Entry point: [`Reload::start`].
 
+use super::builds::{Builds, Built};
 use super::changes::Changes;
 use super::notices::Notices;
 use super::objects::{Feed, Outcomes};
@@ -11,7 +12,6 @@ use crate::app::rollback::RollbackCall;
 use crate::config::clusters::LocalCluster;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
-use crate::dev::guest_build::{Builds, Built, package};
 use crate::reconcilers::{Change, Reconcilers};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use windlass_files::Problem;
-use windlass_files::{Target, Watch, written_since};
+use windlass_files::{Target, Watch};
 use windlass_fleet::TenantName;
 use windlass_fleet::manager::TenantOptions;
 
@@ -30,7 +30,7 @@ pub(super) struct Reload {
     files: Vec<PathBuf>,
     /// The objects of the local cluster; none: they do not count.
     objects: Option<Feed>,
-    /// When the source folders were built.
+    /// When the source folders were built; none: they are not built.
     built: Option<SystemTime>,
     /// Builds source folders when they change; none: they are not built.
     builds: Option<Builds>,
@@ -64,13 +64,13 @@ impl Reload {
         providers: Providers,
         (rollbacks, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
     ) -> std::io::Result<Self> {
+        let rebuild = options.rebuild.as_ref();
         Ok(Self {
             files: options.files.clone(),
             objects: options.from_cluster.then(|| Feed::start(app.clone())),
-            built: options.built,
-            builds: options
-                .built
-                .map(|_| Builds::start(options.builder.clone()))
+            built: rebuild.map(|rebuild| rebuild.built),
+            builds: rebuild
+                .map(|rebuild| Builds::start(rebuild.builder.clone()))
                 .transpose()?,
             started: app.configuration.load().manager_spec(),
             has_fleet: options.simulated.is_none(),
@@ -96,10 +96,7 @@ impl Reload {
         // A file may have changed since it was read. So everything is watched first and then read again.
         self.watch_all(&load(&self.files).listing);
         if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
-            let folders = source_folders(&self.app.configuration.load_full()).into_iter();
-            folders
-                .filter(|folder| written_since(&package(folder), when))
-                .for_each(|folder| builds.ask(folder));
+            builds.ask_saved_since(when);
         }
         loop {
             self.apply();

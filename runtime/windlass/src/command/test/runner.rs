@@ -3,10 +3,10 @@
 use crate::cli::IdleArgs;
 use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
+use crate::dev;
 use crate::dev::cases::{Case, Difference};
 use crate::dev::guest_build::{GuestBuilder, build, state_folder};
 use crate::dev::seed::unreadable;
-use crate::dev::simulated::Simulated;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::run::{self, RunOptions};
 use anyhow::{Context, Result, bail};
@@ -86,21 +86,20 @@ impl Runner {
         let file = case.configuration(&self.project);
         let configuration = configuration(&file)?;
         self.build(&configuration).await?;
-        let seed = case.seed(&configuration)?;
+        let seed = case.seed(dev::asked(&configuration))?;
         let start = Instant::now();
         // Not the folder with the kubeconfig of `dev`, which may be running.
         let state = state_folder(&self.project).context("make the folder .windlass")?;
         let state = state.join("tests").join(&case.name);
         std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
-        let simulated = Arc::new(Simulated::start(&seed, &configuration, 0, &state).await?);
+        let (fleet, stand_ins) = dev::fleet(&seed, &configuration, 0, &state).await?;
         let script = Arc::new(Mutex::new(case.script()));
-        let (steps, fleet) = (script.clone(), simulated.clone());
+        let steps = script.clone();
         let options = RunOptions {
             files: vec![file],
             from_cluster: false,
-            simulated: Some(simulated),
-            built: None,
-            builder: GuestBuilder::default(),
+            simulated: Some(stand_ins),
+            rebuild: None,
             admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             idle: IdleArgs {
                 exit_when_idle: true,

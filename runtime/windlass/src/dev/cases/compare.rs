@@ -13,17 +13,17 @@ const LONGEST: usize = 400;
 pub(crate) struct Difference {
     /// The number of the step, in a file of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) step: Option<usize>,
+    pub(super) step: Option<usize>,
     /// The cluster; `local` is the local one.
-    pub(crate) cluster: String,
+    pub(super) cluster: String,
     /// The object, for example `v1/ConfigMap default/name`.
-    pub(crate) object: String,
+    pub(super) object: String,
     /// The path in the object; empty: the whole object.
-    pub(crate) path: String,
+    pub(super) path: String,
     /// The expected value, if any.
-    pub(crate) expected: Option<Json>,
+    pub(super) expected: Option<Json>,
     /// The actual value, if any.
-    pub(crate) found: Option<Json>,
+    pub(super) found: Option<Json>,
 }
 
 /// Returns every field of `expected` that differs in `found`. Fields that are not expected may have any value. `null` expects that

@@ -5,7 +5,6 @@
 use super::compare::{self, Difference};
 use super::fleet::{each, find};
 use super::identity::Identity;
-use crate::config::kinds::Interval;
 use crate::dev::seed::{LOCAL, Layout, objects};
 use crate::dev::simulated::Simulated;
 use anyhow::{Context, Result, bail};
@@ -15,7 +14,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_files::{Problem, split};
+use windlass_files::{Interval, Problem, split};
 
 /// Events are recorded in the background: how much later they may come.
 const EVENTS_LATE: Duration = Duration::from_secs(5);
@@ -77,15 +76,6 @@ pub(super) enum Step {
     /// For each one there is an Event with at least these fields.
     ExpectEvents(Layout),
     Wait(Duration),
-}
-
-/// What follows a moment without work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The fleet was changed, or time has to pass: look again after this long, once nothing is left to do.
-    Again(Duration),
-    /// Nothing follows.
-    End,
 }
 
 /// The steps that are left, and what was found.
@@ -293,18 +283,19 @@ impl Script {
         }
     }
 
-    /// Goes on, now that nothing is left to do.
-    pub(crate) fn next(&mut self, fleet: &Simulated) -> Next {
+    /// Goes on, now that nothing is left to do. Some: the fleet was changed, or time has to pass: call it again after this long, once nothing
+    /// is left to do. None: nothing follows.
+    pub(crate) fn next(&mut self, fleet: &Simulated) -> Option<Duration> {
         match self.go_on(fleet) {
             Ok(next) => next,
             Err(error) => {
                 self.problem = Some(format!("{error:#}"));
-                Next::End
+                None
             }
         }
     }
 
-    fn go_on(&mut self, fleet: &Simulated) -> Result<Next> {
+    fn go_on(&mut self, fleet: &Simulated) -> Result<Option<Duration>> {
         let mut is_changed = false;
         while let Some((number, step)) = self.left.front() {
             let called = |number: usize| format!("step {number}");
@@ -313,19 +304,19 @@ impl Script {
                 break;
             }
             if !step.expects() && !self.differences.is_empty() {
-                return Ok(Next::End);
+                return Ok(None);
             }
             if let Step::Wait(time) = step {
                 let time = *time;
                 self.left.pop_front();
-                return Ok(Next::Again(time));
+                return Ok(Some(time));
             }
             if step.expects() {
                 let mut found = step.compare(fleet).with_context(context)?;
                 let are_late = matches!(step, Step::ExpectEvents(_)) && !found.is_empty();
                 if are_late && self.waited < EVENTS_LATE {
                     self.waited += LOOK;
-                    return Ok(Next::Again(LOOK));
+                    return Ok(Some(LOOK));
                 }
                 found.iter_mut().for_each(|one| one.step = *number);
                 self.differences.extend(found);
@@ -335,10 +326,7 @@ impl Script {
             }
             self.left.pop_front();
         }
-        Ok(match is_changed {
-            true => Next::Again(Duration::ZERO),
-            false => Next::End,
-        })
+        Ok(is_changed.then_some(Duration::ZERO))
     }
 }
 

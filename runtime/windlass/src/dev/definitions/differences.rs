@@ -28,11 +28,11 @@ const SCHEMAS: [&str; 6] = [
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Difference {
     /// `spec.versions[v1].served`.
-    pub(crate) path: String,
+    pub(super) path: String,
     /// The value that the types describe, if any.
-    pub(crate) types: Option<Json>,
+    pub(super) types: Option<Json>,
     /// The value in the manifest, if any.
-    pub(crate) manifest: Option<Json>,
+    pub(super) manifest: Option<Json>,
 }
 
 /// The fields of `spec` with another meaning in the definition of types than in that of a file, sorted by path.

@@ -4,11 +4,11 @@
 //! byte for byte.
 
 use super::{differences, name, walk};
-use crate::dev::replaced_file::replace;
 use serde_json::Value as Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_files::replace;
 use windlass_files::{Part, split};
 
 /// The folder of definitions that stand nowhere yet.

@@ -1,9 +1,34 @@
-//! Bases: what a tool makes once, and many saves of a guest are made of. Entry point: [`make_once`].
+//! Bases: what a tool makes once, and many saves of a guest are made of. Entry points: [`make_once`] and [`Bases`].
 
 use super::inputs::Inputs;
 use super::tool::Tool;
 use super::{BuildError, io_error};
+use futures::future::BoxFuture;
+use std::error::Error;
 use std::path::{Path, PathBuf};
+
+/// Why a base does not become a guest.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotTaken {
+    /// The base does not take the program. In its own words.
+    #[error("the base does not take the program: {0}")]
+    Refused(String),
+    /// Anything else.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+/// Runs bases, which is for a sandbox to do.
+pub(crate) trait Bases: Send + Sync {
+    /// Has the base take a program, and returns the component that it then is. `guest` is the file of the component that was made of
+    /// the same base before, if there is one. Dropping the future abandons the result.
+    fn snapshot<'a>(
+        &'a self,
+        base: &'a Path,
+        guest: &'a Path,
+        program: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<u8>, NotTaken>>;
+}
 
 /// The component of a base in its folder.
 pub(super) fn component(folder: &Path) -> PathBuf {

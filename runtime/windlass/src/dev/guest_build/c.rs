@@ -3,8 +3,8 @@
 use super::componentize::componentize;
 use super::settings::Settings;
 use super::source::Source;
-use super::tool::{Tool, on_path};
-use super::{BuildError, fetched, io_error};
+use super::tool::Tool;
+use super::{BuildError, Machine, fetched, io_error};
 use std::path::{Path, PathBuf};
 
 /// Zig's package on the Python package index.
@@ -35,11 +35,15 @@ const FLAGS: [&str; 5] = [
 const PROBE: &str = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
 
 /// Builds a guest and returns the component in `work`.
-pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
+pub(super) async fn build(
+    source: &Source,
+    work: &Path,
+    machine: &Machine,
+) -> Result<PathBuf, BuildError> {
     let folder = &source.guest;
     let settings = Settings::of(folder, "C", &["world"], EVERY_FILE)?;
     let core = work.join("guest.wasm");
-    let mut compiler = compiler(folder, work).await?.args(FLAGS);
+    let mut compiler = compiler(folder, work, machine).await?.args(FLAGS);
     for below in folders(source) {
         compiler = compiler.arg("-I").arg(below);
     }
@@ -95,15 +99,14 @@ fn files(source: &Source) -> Result<Vec<PathBuf>, BuildError> {
 
 /// A compiler for WASI: the clang of the WASI SDK that the environment names, else the clang on the PATH if it has a C library for WASI,
 /// else zig.
-async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
+async fn compiler(folder: &Path, work: &Path, machine: &Machine) -> Result<Tool, BuildError> {
     const TARGET: &str = "--target=wasm32-wasi";
-    let sdk = std::env::var_os("WASI_SDK_PATH").filter(|sdk| !sdk.is_empty());
-    if let Some(sdk) = sdk {
-        let clang = std::path::absolute(&sdk).map_err(io_error(Path::new(&sdk)))?;
+    if let Some(sdk) = &machine.wasi_sdk {
+        let clang = std::path::absolute(sdk).map_err(io_error(sdk))?;
         let remedy = "WASI_SDK_PATH has to name a WASI SDK, or nothing";
         return Ok(Tool::new(clang.join("bin/clang"), folder, remedy).arg(TARGET));
     }
-    if let Some(clang) = on_path("clang") {
+    if let Some(clang) = machine.on_path("clang") {
         let with_target = || Tool::new(&clang, folder, CLANG).arg(TARGET);
         let probe = work.join("probe.c");
         std::fs::write(&probe, PROBE).map_err(io_error(&probe))?;
@@ -116,10 +119,12 @@ async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
             return Ok(with_target());
         }
     }
-    let zig = match on_path("zig") {
+    let zig = match machine.on_path("zig") {
         Some(zig) => Tool::new(zig, folder, CLANG),
         None => {
-            let python = fetched::venv(folder, ZIG.0, ZIG.1).await?.join("python");
+            let python = fetched::venv(folder, machine, ZIG.0, ZIG.1)
+                .await?
+                .join("python");
             Tool::new(python, folder, CLANG)
                 .called("zig")
                 .args(["-m", "ziglang"])

@@ -1,8 +1,8 @@
 //! Builds Rust guests with cargo. Entry point: [`build`].
 
-use super::BuildError;
 use super::settings::Settings;
-use super::tool::{Tool, on_path};
+use super::tool::Tool;
+use super::{BuildError, Machine};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -27,11 +27,11 @@ const ELSEWHERE: &str = "cargo is told by Cargo.toml, and the world is what the 
 pub(super) const RUST: &str = "install Rust from https://rustup.rs";
 
 /// Builds the package in `folder` and returns the component in cargo's own target folder.
-pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
+pub(super) async fn build(folder: &Path, machine: &Machine) -> Result<PathBuf, BuildError> {
     Settings::of(folder, "Rust", &[], ELSEWHERE)?;
     let toolchain = Toolchain::find(folder).await?;
     toolchain.ensure_target(folder).await?;
-    toolchain.ensure_linker(folder)?;
+    toolchain.ensure_linker(folder, machine)?;
     let messages = tool("cargo", folder, RUST)
         .args([
             "build",
@@ -90,14 +90,14 @@ impl Toolchain {
             .await
     }
 
-    fn ensure_linker(&self, folder: &Path) -> Result<(), BuildError> {
+    fn ensure_linker(&self, folder: &Path, machine: &Machine) -> Result<(), BuildError> {
         let hosts = std::fs::read_dir(self.sysroot.join("lib/rustlib"));
         let mut candidates = hosts
             .into_iter()
             .flatten()
             .flatten()
             .map(|host| host.path().join("bin").join(LINKER));
-        if candidates.any(|path| path.is_file()) || on_path(LINKER).is_some() {
+        if candidates.any(|path| path.is_file()) || machine.on_path(LINKER).is_some() {
             return Ok(());
         }
         Err(BuildError::NoTool {

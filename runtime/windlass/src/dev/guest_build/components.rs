@@ -4,7 +4,6 @@
 //! which the hosts of a fleet would load and compile for nothing. So the same inputs get the component that was made of them first, in
 //! whatever folder the project is. Each file has the SHA-256 of its component before it, so that a damaged one is made again.
 
-use super::fetched::tools_of_user;
 use super::inputs::Inputs;
 use super::{BuildError, io_error};
 use sha2::{Digest, Sha256};
@@ -32,10 +31,9 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Those of this user. None without a home folder, because a project may not bring its own, and where others could write them.
-    pub(super) fn of_user() -> Self {
-        let folder = tools_of_user().map(|tools| tools.join(FOLDER));
-        let usable = folder.filter(|folder| {
+    /// Those among the tools of this user. None where others could write them.
+    pub(super) fn of_user(tools: &Path) -> Self {
+        let usable = Some(tools.join(FOLDER)).filter(|folder| {
             let made = make_private(folder);
             if let Err(error) = &made {
                 tracing::warn!(folder = %folder.display(), %error, "components are not kept: a build in another folder makes another one");
@@ -48,7 +46,7 @@ impl Components {
         }
     }
 
-    /// None: what changes with each save is of no use to others.
+    /// None: what changes with each save is of no use to others, and a project may not bring its own.
     pub(super) fn none() -> Self {
         Self {
             folder: None,

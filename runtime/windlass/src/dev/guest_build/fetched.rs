@@ -1,13 +1,8 @@
-//! Tools that the program downloads from the Python package index, once for each user. Entry points: [`venv`], and
-//! [`tools_of_user`] for the folder.
+//! Tools that the program downloads from the Python package index, once for each user. Entry point: [`venv`].
 
 use super::tool::Tool;
-use super::{BuildError, io_error, lock};
-use crate::guests::engine::usual_cache;
+use super::{BuildError, Machine, io_error, lock};
 use std::path::{Path, PathBuf};
-
-/// The variable that names the folder of tools, if it is not the user's cache.
-const VARIABLE: &str = "WINDLASS_TOOLS";
 
 /// The accepted wheels of a package by their digests, from any server.
 struct Wheels {
@@ -72,10 +67,11 @@ const PYTHON: &str = "install Python 3.10 or later with venv: apt-get install py
 /// When Python is missing or the package cannot be installed.
 pub(super) async fn venv(
     guest: &Path,
+    machine: &Machine,
     package: &str,
     version: &str,
 ) -> Result<PathBuf, BuildError> {
-    let tools = tools(guest);
+    let tools = tools(guest, machine);
     std::fs::create_dir_all(&tools).map_err(io_error(&tools))?;
     let requested = format!("{package}=={version}");
     let venv = tools.join(format!("{package}-{version}"));
@@ -135,17 +131,10 @@ fn requirement(package: &str, version: &str) -> String {
     line
 }
 
-/// The folder of this user's tools. None: there is no home folder.
-pub(super) fn tools_of_user() -> Option<PathBuf> {
-    let named = std::env::var_os(VARIABLE).filter(|it| !it.is_empty());
-    let named = named.map(PathBuf::from);
-    let tools = named.or_else(|| usual_cache().map(|cache| cache.join("tools")))?;
-    Some(std::path::absolute(&tools).unwrap_or(tools))
-}
-
-/// Without a home folder the tools are in the project.
-fn tools(guest: &Path) -> PathBuf {
-    tools_of_user().unwrap_or_else(|| guest.join(super::TOOLS))
+/// Without a folder for all projects of the user the tools are in the project.
+fn tools(guest: &Path, machine: &Machine) -> PathBuf {
+    let tools = machine.tools.clone();
+    tools.unwrap_or_else(|| guest.join(super::TOOLS))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Language {
     ];
 
     /// The file by which a guest in this language is recognised.
-    pub(crate) fn marker(self) -> &'static str {
+    pub(super) fn marker(self) -> &'static str {
         match self {
             Self::Rust => "Cargo.toml",
             Self::JavaScript => "package.json",

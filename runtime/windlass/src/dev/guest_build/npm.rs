@@ -9,12 +9,11 @@ use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
 use super::source::Source;
 use super::tool::Tool;
-use super::{BuildError, WORK, contract, io_error};
+use super::{Bases, BuildError, WORK, contract, io_error};
 use base::Base;
 use bundle::Bundler;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use windlass_sandbox::Sandbox;
 
 /// The tool that bundles a guest, its packages and the SDK into one module.
 const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
@@ -74,7 +73,7 @@ pub(super) async fn build(
     source: &Source,
     work: &Path,
     known: &Components,
-    bases: Option<&Sandbox>,
+    bases: Option<&dyn Bases>,
 ) -> Result<PathBuf, BuildError> {
     let (guest, package) = (&source.guest, &source.package);
     let package_json = package.join("package.json");

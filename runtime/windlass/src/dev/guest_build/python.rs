@@ -7,14 +7,13 @@ use super::components::Components;
 use super::inputs::Inputs;
 use super::settings::{self, Settings, read_toml};
 use super::source::Source;
-use super::tool::{Tool, on_path};
-use super::{BuildError, contract, fetched, io_error};
+use super::tool::Tool;
+use super::{Bases, BuildError, Machine, contract, fetched, io_error};
 use base::Base;
 use parts::Parts;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use windlass_sandbox::Sandbox;
 
 /// The tool that makes the component.
 pub(super) const PACKAGE: (&str, &str) = ("componentize-py", "0.25.1");
@@ -59,8 +58,9 @@ struct Tools {
 pub(super) async fn build(
     source: &Source,
     work: &Path,
+    machine: &Machine,
     known: &Components,
-    bases: Option<&Sandbox>,
+    bases: Option<&dyn Bases>,
 ) -> Result<PathBuf, BuildError> {
     let (folder, package) = (&source.guest, &source.package);
     let settings = settings(source)?;
@@ -85,8 +85,7 @@ pub(super) async fn build(
     }
     let exports = work.join("python");
     write_exports(source, &exports, &settings)?;
-    let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
-    let packages = match own.or(active) {
+    let packages = match own.or_else(|| machine.virtual_env.clone()) {
         Some(venv) => venv,
         None => no_packages(work)?,
     };
@@ -103,7 +102,7 @@ pub(super) async fn build(
     {
         return Ok(component);
     }
-    let componentizer = program(folder, PACKAGE).await?;
+    let componentizer = program(folder, machine, PACKAGE).await?;
     let base = Base {
         source,
         work,
@@ -121,7 +120,8 @@ pub(super) async fn build(
         let inputs = from_nothing(&parts, work, &componentizer, &component).await?;
         Ok((component.clone(), inputs))
     };
-    let ((made, inputs), ()) = tokio::try_join!(make, check_types(package, &parts.packages))?;
+    let ((made, inputs), ()) =
+        tokio::try_join!(make, check_types(package, machine, &parts.packages))?;
     if let Some(inputs) = inputs {
         known.keep(&inputs, &component)?;
     }
@@ -184,12 +184,16 @@ fn private_copy(work: &Path) -> Result<TempDir, BuildError> {
 }
 
 /// Checks the types of the whole package, if its pyproject.toml has settings for that. `environment` is that of its packages.
-async fn check_types(package: &Path, environment: &Path) -> Result<(), BuildError> {
+async fn check_types(
+    package: &Path,
+    machine: &Machine,
+    environment: &Path,
+) -> Result<(), BuildError> {
     let manifest: Manifest = read_toml(&package.join("pyproject.toml"))?;
     if manifest.tool.pyrefly.is_none() {
         return Ok(());
     }
-    let checker = program(package, CHECKER).await?;
+    let checker = program(package, machine, CHECKER).await?;
     let mut checker = Tool::new(checker, package, remedy(CHECKER))
         // Without lines on what it does.
         .env("PYREFLY_LOG", "error")
@@ -291,16 +295,20 @@ fn write_exports(source: &Source, into: &Path, settings: &Settings) -> Result<()
 }
 
 /// A tool: the one on the PATH if it has the right version, else our own.
-async fn program(folder: &Path, tool: (&str, &str)) -> Result<PathBuf, BuildError> {
+async fn program(
+    folder: &Path,
+    machine: &Machine,
+    tool: (&str, &str),
+) -> Result<PathBuf, BuildError> {
     let (name, version) = tool;
-    if let Some(found) = on_path(name) {
+    if let Some(found) = machine.on_path(name) {
         let said = Tool::new(&found, folder, remedy(tool)).arg("--version");
         let said = said.ask().await?;
         if said.is_some_and(|said| said.split_whitespace().any(|word| word == version)) {
             return Ok(found);
         }
     }
-    let programs = fetched::venv(folder, name, version).await?;
+    let programs = fetched::venv(folder, machine, name, version).await?;
     Ok(programs.join(name))
 }
 
@@ -320,10 +328,16 @@ mod tests {
         let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
         std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
         let source = Source::of(path).unwrap();
-        let said = build(&source, path, &Components::none(), None)
-            .await
-            .unwrap_err()
-            .to_string();
+        let said = build(
+            &source,
+            path,
+            &Machine::default(),
+            &Components::none(),
+            None,
+        )
+        .await
+        .unwrap_err()
+        .to_string();
         assert!(
             said.contains("greeter") && said.contains("tool.windlass.entry"),
             "{said}"

@@ -16,7 +16,7 @@ pub(super) const FILE: &str = "windlass.toml";
 /// The settings of a guest's build.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(super) struct Settings {
     /// The language, if the folder has markers of several.
     pub(super) language: Option<Language>,
     /// The world of the guest.

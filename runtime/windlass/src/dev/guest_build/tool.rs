@@ -1,7 +1,7 @@
 //! Runs external tools. Entry point: [`Tool::new`].
 
 use super::BuildError;
-use crate::output::Tone;
+use clap::builder::styling::Style;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -116,8 +116,8 @@ impl Tool {
     }
 
     fn say(&self) {
-        let line = format!("$ {}", self.line());
-        anstream::eprintln!("{}", Tone::Dim.paint(line));
+        let dim = Style::new().dimmed();
+        anstream::eprintln!("{dim}$ {}{dim:#}", self.line());
     }
 
     /// The command line, as a shell would take it.
@@ -210,13 +210,6 @@ fn quoted(word: &str) -> Cow<'_, str> {
         true => Cow::Borrowed(word),
         false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
-}
-
-/// The path of a tool on the PATH.
-pub(super) fn on_path(tool: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(tool));
-    candidates.find(|candidate| candidate.is_file())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! A file beside it has the version and the digest of each of its files, so that an upgrade overwrites nothing that an author has changed.
 
+use super::Lang;
 use super::rust;
-use crate::cli::Lang;
 use crate::dev::embedded;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest as _, Sha256};

@@ -1,16 +1,15 @@
 //! Makes a guest in JavaScript of a base, which is QuickJS without the guest's module. Entry point: [`Base::make`].
 //!
 //! componentize-qjs compiles QuickJS each time that it makes a component, which takes more than a second. So it makes the base, once, and
-//! the base takes the guest's module in a call: see [`Sandbox::snapshot`]. A module that cannot be a function, because it awaits something
+//! the base takes the guest's module in a call: see [`Bases::snapshot`]. A module that cannot be a function, because it awaits something
 //! for instance, is left to componentize-qjs, and so is one that calls the host while it is loaded.
 
 use super::bundle::Bundler;
 use super::{Componentizer, RECIPE};
 use crate::dev::guest_build::settings::World;
-use crate::dev::guest_build::{BuildError, bases, io_error};
+use crate::dev::guest_build::{Bases, BuildError, NotTaken, bases, io_error};
 use std::path::{Path, PathBuf};
 use windlass_files::built_path;
-use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The module of the base.
 const TEXT: &str = include_str!("base.js");
@@ -36,7 +35,7 @@ impl Base<'_> {
     /// Makes the base unless it is there, and of it the guest with this module. None: the guest cannot be made of it.
     pub(super) async fn make(
         &self,
-        sandbox: &Sandbox,
+        sandbox: &dyn Bases,
         module: &Path,
     ) -> Result<Option<PathBuf>, BuildError> {
         let Some(function) = self.bundler.function(module).await? else {
@@ -59,7 +58,7 @@ impl Base<'_> {
         };
         let guest = self.bundler.guest.display();
         match error {
-            SnapshotError::Refused(_) => {
+            NotTaken::Refused(_) => {
                 tracing::debug!(%guest, %error, "the base does not take the guest: it is built as a whole");
             }
             error => {

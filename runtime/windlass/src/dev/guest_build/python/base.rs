@@ -1,7 +1,7 @@
 //! Makes a guest in Python of a base, which has all but the guest's own modules. Entry point: [`Base::make`].
 //!
 //! componentize-py compiles Python each time that it makes a component, which takes seconds. So it makes the base, once, and the base takes
-//! the guest's modules in a call: see [`Sandbox::snapshot`]. A guest whose modules do more than this call can, such as to read files while
+//! the guest's modules in a call: see [`Bases::snapshot`]. A guest whose modules do more than this call can, such as to read files while
 //! they are imported, is made by componentize-py.
 
 use super::parts::has_links_to_packages;
@@ -10,12 +10,11 @@ use crate::dev::guest_build::inputs::Inputs;
 use crate::dev::guest_build::settings::World;
 use crate::dev::guest_build::source::Source;
 use crate::dev::guest_build::tool::Tool;
-use crate::dev::guest_build::{BuildError, bases, io_error};
+use crate::dev::guest_build::{Bases, BuildError, NotTaken, bases, io_error};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use windlass_files::{built_path, is_left_by_tools};
-use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The module of the base.
 const TEXT: &str = include_str!("windlass_exports.py");
@@ -59,7 +58,7 @@ impl Base<'_> {
     /// it is to build.
     pub(super) async fn make(
         &self,
-        sandbox: &Sandbox,
+        sandbox: &dyn Bases,
         tool: impl Fn() -> Tool,
     ) -> Result<Option<PathBuf>, BuildError> {
         let Some(folders) = self.modules()? else {
@@ -85,7 +84,7 @@ impl Base<'_> {
     /// The same with a base that imports these modules, whether or not the guest's first modules do.
     async fn attempt(
         &self,
-        sandbox: &Sandbox,
+        sandbox: &dyn Bases,
         tool: Tool,
         folders: &[Texts],
         names: &[String],
@@ -99,7 +98,7 @@ impl Base<'_> {
         let taken = sandbox.snapshot(&base, &guest, &program.to_string()).await;
         let bytes = match taken {
             Ok(bytes) => bytes,
-            Err(SnapshotError::Refused(name)) if !name.is_empty() => return Ok(Made::Lacks(name)),
+            Err(NotTaken::Refused(name)) if !name.is_empty() => return Ok(Made::Lacks(name)),
             Err(error) => {
                 tracing::debug!(%error, "componentize-py makes the component: no base can");
                 return Ok(Made::Not);

@@ -1,6 +1,6 @@
 //! The kubeconfig of an in-memory fleet. Each `dev` that runs in a folder has a file of its own. Entry point: [`KubeconfigFile`].
 
-use super::guest_build::state_folder;
+use crate::dev::guest_build::state_folder;
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -1,12 +1,23 @@
 //! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
+//!
+//! How a guest is built is for authors to know: a run is given a [`SourceBuilder`], and in production none.
 
-use super::{BuildError, GuestBuilder, build, package};
-use futures::FutureExt;
+use anyhow::Result;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use windlass_files::{Target, Watch};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use windlass_files::{Target, Watch, written_since};
+
+/// Builds guests of their source.
+pub(crate) trait SourceBuilder: Send + Sync {
+    /// The folder whose files a guest is made of.
+    fn package(&self, folder: &Path) -> PathBuf;
+
+    /// Builds the guest in a folder, and returns the path of its component. Dropping the future stops the build.
+    fn build(&self, folder: PathBuf) -> BoxFuture<'static, Result<PathBuf>>;
+}
 
 /// Source folders, built one at a time after each save.
 pub(crate) struct Builds {
@@ -15,7 +26,7 @@ pub(crate) struct Builds {
     packages: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// Folders to build, and whether that replaces a stopped build of the folder.
     asked: BTreeMap<PathBuf, bool>,
-    builder: GuestBuilder,
+    builder: Arc<dyn SourceBuilder>,
     running: Option<Running>,
 }
 
@@ -25,7 +36,7 @@ struct Running {
     /// The build replaces a stopped one, and is not stopped itself: otherwise a tool that writes into the source would never finish.
     must_end: bool,
     began: Instant,
-    build: BoxFuture<'static, Result<PathBuf, BuildError>>,
+    build: BoxFuture<'static, Result<PathBuf>>,
 }
 
 /// A finished build.
@@ -35,7 +46,7 @@ pub(crate) struct Built {
     /// The duration.
     pub(crate) took: Duration,
     /// The component.
-    pub(crate) result: Result<PathBuf, BuildError>,
+    pub(crate) result: Result<PathBuf>,
 }
 
 impl Builds {
@@ -43,7 +54,7 @@ impl Builds {
     ///
     /// # Errors
     /// When the system has no more file watchers.
-    pub(crate) fn start(builder: GuestBuilder) -> std::io::Result<Self> {
+    pub(crate) fn start(builder: Arc<dyn SourceBuilder>) -> std::io::Result<Self> {
         Ok(Self {
             watch: Watch::start()?,
             packages: BTreeMap::new(),
@@ -61,7 +72,7 @@ impl Builds {
         self.packages.clear();
         for folder in folders {
             self.packages
-                .entry(package(&folder))
+                .entry(self.builder.package(&folder))
                 .or_default()
                 .push(folder);
         }
@@ -78,13 +89,21 @@ impl Builds {
         *self.asked.entry(folder).or_default() |= stopped.is_some();
     }
 
+    /// Builds those of the folders that were saved after `when`.
+    pub(crate) fn ask_saved_since(&mut self, when: SystemTime) {
+        let packages = self.packages.iter();
+        let saved = packages.filter(|(package, _)| written_since(package, when));
+        let folders: Vec<PathBuf> = saved.flat_map(|(_, folders)| folders.clone()).collect();
+        folders.into_iter().for_each(|folder| self.ask(folder));
+    }
+
     /// Waits for the end of a build. Dropping the future loses nothing: the next call continues the build.
     pub(crate) async fn next(&mut self) -> Built {
         loop {
             if self.running.is_none()
                 && let Some((folder, must_end)) = self.asked.pop_first()
             {
-                self.running = Some(Running::start(folder, must_end, self.builder.clone()));
+                self.running = Some(Running::start(folder, must_end, &*self.builder));
             }
             let ended = async {
                 match &mut self.running {
@@ -111,13 +130,12 @@ impl Builds {
 }
 
 impl Running {
-    fn start(folder: PathBuf, must_end: bool, builder: GuestBuilder) -> Self {
-        let of = folder.clone();
+    fn start(folder: PathBuf, must_end: bool, builder: &dyn SourceBuilder) -> Self {
         Self {
+            build: builder.build(folder.clone()),
             folder,
             must_end,
             began: Instant::now(),
-            build: async move { build(&of, &builder).await }.boxed(),
         }
     }
 

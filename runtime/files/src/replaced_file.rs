@@ -6,7 +6,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the file is missing, or its folder cannot be written.
-pub(crate) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+pub fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let file = file.canonicalize()?;
     let mut new = file.clone().into_os_string();
     new.push(".new");
