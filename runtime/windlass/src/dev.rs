@@ -1,20 +1,10 @@
 //! What the tools of authors need of the program: this machine, the sandbox, and the in-memory fleet of a configuration. Entry points:
 //! [`builder`] and [`fleet`].
 
-pub(crate) mod cases;
-pub(crate) mod definitions;
-mod embedded;
-pub(crate) mod guest_build;
-pub(crate) mod scaffold;
-pub(crate) mod seed;
-pub(crate) mod simulated;
 mod workspaces;
 
 use crate::config::load::Configuration;
 use crate::config::schema::Schema;
-use crate::dev::guest_build::{Bases, GuestBuilder, Machine, NotTaken};
-use crate::dev::seed::{Asked, Seed};
-use crate::dev::simulated::Simulated;
 use crate::guests::engine::usual_cache;
 use crate::run::StandIns;
 use crate::run::builds::SourceBuilder;
@@ -23,6 +13,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_author::guest_build::{self, Bases, GuestBuilder, Machine, NotTaken};
+use windlass_author::seed::{Asked, Seed};
+use windlass_author::simulated::Simulated;
 use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The variable that names the folder of tools, if it is not in the user's cache.

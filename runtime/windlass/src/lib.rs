@@ -4,7 +4,6 @@ mod allocator;
 mod output;
 mod logging;
 mod config;
-mod types;
 mod cli;
 mod status;
 mod guests;
@@ -19,7 +18,6 @@ use clap::Parser;
 use cli::{Cli, Command};
 use logging::Traces;
 use std::process::ExitCode;
-use windlass_fleet::private_folder;
 
 /// Does what the arguments of the process ask for, and returns the code with which it is to end.
 pub fn main() -> ExitCode {

@@ -2,10 +2,10 @@
 
 use super::IdleArgs;
 use crate::config::kinds::Interval;
-use crate::dev::scaffold::Lang;
-use crate::types::Language;
 use clap::Args;
 use std::path::PathBuf;
+use windlass_author::scaffold::Lang;
+use windlass_author::types::Language;
 use windlass_fleet::GroupVersionKind;
 
 /// `dev`.

@@ -2,7 +2,6 @@
 
 use crate::cli::{BuildArgs, Format};
 use crate::dev::builder;
-use crate::dev::guest_build;
 use crate::guests::component;
 use crate::output::{Tone, size};
 use crate::run::builds::{Builds, Built};
@@ -13,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use windlass_author::guest_build;
 use windlass_sandbox::{Options, Sandbox};
 
 /// Builds, checks that the result is a component of our world, and prints its path. With `--watch`, repeats this after every save

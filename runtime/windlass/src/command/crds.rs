@@ -2,14 +2,14 @@
 
 use crate::cli::{CrdsArgs, Format};
 use crate::config::crd;
-use crate::dev::definitions::write;
-use crate::dev::guest_build::definitions;
 use crate::output::{Tone, printable};
 use crate::run::signals::stop_on_signals;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::ExitCode;
+use windlass_author::definitions::write;
+use windlass_author::guest_build::definitions;
 
 /// Prints the definitions, or writes them into the manifests of the guest.
 ///

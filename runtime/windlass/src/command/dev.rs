@@ -4,9 +4,6 @@ use crate::cli::{DevArgs, Format};
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, start};
 use crate::dev;
-use crate::dev::guest_build::{BuildError, GuestBuilder, build};
-use crate::dev::seed::{LOCAL, Seed};
-use crate::dev::simulated::Simulated;
 use crate::guests::component::small_sandbox;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
@@ -15,6 +12,9 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
+use windlass_author::guest_build::{BuildError, GuestBuilder, build};
+use windlass_author::seed::{LOCAL, Seed};
+use windlass_author::simulated::Simulated;
 use windlass_sandbox::Options;
 
 /// More documents of the folder, which no other command reads: of guests that play what is not there.

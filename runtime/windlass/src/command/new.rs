@@ -1,11 +1,11 @@
 //! `windlass new`: a guest project that builds and passes its own tests. Entry point: [`execute`].
 
 use crate::cli::{Format, NewArgs};
-use crate::dev::scaffold;
 use crate::output::Tone;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
+use windlass_author::scaffold;
 
 /// Writes the project and prints the next steps.
 ///

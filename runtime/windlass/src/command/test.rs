@@ -5,8 +5,6 @@ pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
 use crate::dev::builder;
-use crate::dev::cases::{Case, DOCUMENTS};
-use crate::dev::guest_build::state_folder;
 use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
@@ -20,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
+use windlass_author::cases::{Case, DOCUMENTS};
+use windlass_author::guest_build::state_folder;
 use windlass_files::{STATE, Target, Watch};
 use windlass_sandbox::Options;
 

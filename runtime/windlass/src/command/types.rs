@@ -2,15 +2,15 @@
 
 use super::api_server::ApiServer;
 use crate::cli::{Format, TypesArgs};
-use crate::dev::guest_build;
-use crate::dev::seed::objects;
-use crate::types::{Language, Types, is_ours, write, write_published};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use windlass_author::guest_build;
+use windlass_author::seed::objects;
+use windlass_author::types::{Language, Types, is_ours, write, write_published};
 
 /// Writes a file for each definition and each kind.
 ///

@@ -1,12 +1,12 @@
 //! `windlass upgrade`: replaces the SDK in a project by that of this program. Entry point: [`execute`].
 
 use crate::cli::{Format, UpgradeArgs};
-use crate::dev::guest_build::Language;
-use crate::dev::scaffold::{Lang, sdk};
 use crate::output::count;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
+use windlass_author::guest_build::Language;
+use windlass_author::scaffold::{Lang, sdk};
 
 /// Upgrades, and says from which version.
 ///

@@ -8,10 +8,11 @@ use crate::rust::path_segments;
 use crate::{Finding, Repository, RustFile};
 
 /// Crates whose modules import only modules that the root lists above them.
-const ORDERED: [&str; 4] = [
+const ORDERED: [&str; 5] = [
     "runtime/fleet",
     "runtime/registry",
     "runtime/apiserver",
+    "runtime/author",
     "runtime/windlass",
 ];
 

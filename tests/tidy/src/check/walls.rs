@@ -4,12 +4,16 @@ use crate::crates::{Crate, crates};
 use crate::{Finding, Repository, RustFile};
 
 /// Which of our crates a crate's own code may import.
-const IMPORTS: [(&str, &[&str]); 8] = [
+const IMPORTS: [(&str, &[&str]); 9] = [
     ("runtime/files", &[]),
     ("runtime/fleet", &[]),
     ("runtime/apiserver", &[]),
     ("runtime/sandbox", &["windlass-fleet"]),
     ("runtime/registry", &["windlass-fleet"]),
+    (
+        "runtime/author",
+        &["windlass-files", "windlass-fleet", "windlass-apiserver"],
+    ),
     (
         "runtime/windlass",
         &[
@@ -18,6 +22,7 @@ const IMPORTS: [(&str, &[&str]); 8] = [
             "windlass-sandbox",
             "windlass-registry",
             "windlass-apiserver",
+            "windlass-author",
         ],
     ),
     ("guest-sdk/rust", &[]),
@@ -26,7 +31,7 @@ const IMPORTS: [(&str, &[&str]); 8] = [
 
 /// Crates that could speak to API servers, by the folder in which they must not. The program asks its own admin endpoint over HTTP, and
 /// registries are no API servers.
-const CLIENTS: [(&str, &[&str]); 4] = [
+const CLIENTS: [(&str, &[&str]); 5] = [
     (
         "runtime/fleet/src/",
         &[
@@ -48,8 +53,28 @@ const CLIENTS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("runtime/registry/src/", &["kube_client"]),
+    (
+        "runtime/author/src/",
+        &[
+            "kube_client",
+            "hyper",
+            "hyper_util",
+            "hyper_rustls",
+            "tower",
+        ],
+    ),
     ("runtime/windlass/src/", &["kube_client"]),
 ];
+
+/// What of the program may name the tools of authors. What `run` needs is none of it.
+const FOR_AUTHORS: [&str; 3] = [
+    "runtime/windlass/src/cli/authors.rs",
+    "runtime/windlass/src/dev",
+    "runtime/windlass/src/command/",
+];
+
+/// The command that production runs.
+const RUN: &str = "runtime/windlass/src/command/run.rs";
 
 /// Folders where times decide about runs, delays and leases, and so come from clocks that nobody can set.
 const TIMED: [&str; 8] = [
@@ -73,6 +98,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     }
     for file in repository.rust.iter().filter(|file| !file.is_test) {
         findings.extend(wasmtime(file));
+        findings.extend(authors(file));
         findings.extend(environment(file));
         findings.extend(clients(file));
         findings.extend(wall_clock(file));
@@ -137,6 +163,19 @@ fn wasmtime(file: &RustFile) -> Vec<Finding> {
         .flat_map(|name| file.words(name));
     let message = "wasmtime is named only in runtime/sandbox: add a function to the sandbox";
     names
+        .map(|at| Finding::new(&file.path, file.line(at), message))
+        .collect()
+}
+
+/// What production runs imports nothing of authors.
+fn authors(file: &RustFile) -> Vec<Finding> {
+    let is_allowed = FOR_AUTHORS.iter().any(|it| file.path.starts_with(it)) && file.path != RUN;
+    if !file.path.starts_with("runtime/windlass/") || is_allowed {
+        return Vec::new();
+    }
+    let message =
+        "what `windlass run` needs imports nothing of runtime/author: take it as an option";
+    file.words("windlass_author")
         .map(|at| Finding::new(&file.path, file.line(at), message))
         .collect()
 }
@@ -287,6 +326,19 @@ mod tests {
     }
 
     #[test]
+    fn what_production_runs_imports_nothing_of_authors() {
+        let import = "use windlass_author::guest_build;";
+        for path in ["run/builds.rs", "config.rs", "cli.rs", "command/run.rs"] {
+            let path = format!("runtime/windlass/src/{path}");
+            assert!(!passes(&path, import), "{path}");
+        }
+        for path in ["dev.rs", "dev/workspaces.rs", "command/build.rs"] {
+            let path = format!("runtime/windlass/src/{path}");
+            assert!(passes(&path, import), "{path}");
+        }
+    }
+
+    #[test]
     fn members_take_the_workspace_lints() {
         assert!(!passes(
             "runtime/fleet/Cargo.toml",
@@ -294,7 +346,7 @@ mod tests {
         ));
         assert!(passes("runtime/fleet/Cargo.toml", LINTS));
         let alone = "[package]\nname = \"x\"\n[workspace]\n";
-        assert!(passes("runtime/windlass/templates/rust/Cargo.toml", alone));
+        assert!(passes("runtime/author/templates/rust/Cargo.toml", alone));
     }
 
     #[test]

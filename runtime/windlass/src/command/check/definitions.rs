@@ -3,8 +3,6 @@
 
 use crate::cli::Format;
 use crate::command::{DONE, FAILED};
-use crate::dev::definitions::{Difference, Manifest, Stale, differences, name, stale};
-use crate::dev::guest_build::{DefinitionsError, definitions};
 use crate::output::{Tone, count, printable};
 use crate::run::signals::stop_on_signals;
 use anyhow::{Result, bail};
@@ -12,6 +10,8 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use windlass_author::definitions::{Difference, Manifest, Stale, differences, name, stale};
+use windlass_author::guest_build::{DefinitionsError, definitions};
 
 /// Something that is not as it should be.
 #[derive(Debug, Serialize)]

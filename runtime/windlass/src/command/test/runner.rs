@@ -4,9 +4,6 @@ use crate::cli::IdleArgs;
 use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
 use crate::dev;
-use crate::dev::cases::{Case, Difference};
-use crate::dev::guest_build::{GuestBuilder, build, state_folder};
-use crate::dev::seed::unreadable;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::run::{self, RunOptions};
 use anyhow::{Context, Result, bail};
@@ -18,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
+use windlass_author::cases::{Case, Difference};
+use windlass_author::guest_build::{GuestBuilder, build, state_folder};
+use windlass_author::seed::unreadable;
 use windlass_sandbox::Options;
 
 /// After so many failures in a row, within some seconds, a further attempt is no use either: in memory nobody else changes anything.

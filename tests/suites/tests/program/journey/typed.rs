@@ -57,7 +57,7 @@ impl Journey {
 
     /// A project of `new` in JavaScript says that comments are types, and the compiler of TypeScript reads them once it is installed.
     fn ask_for_the_checker_of_types(&self) -> Result<()> {
-        let typed = "runtime/windlass/templates/typescript/package.json";
+        let typed = "runtime/author/templates/typescript/package.json";
         let typed = fs::read(windlass_harness::repository().join(typed))?;
         let typed: Json = serde_json::from_slice(&typed)?;
         let package = self.folder.join("package.json");

@@ -1,0 +1,254 @@
+//! The cases of `windlass test`: the first objects of a fleet, and what is done and expected then. Entry point: [`Case::all`].
+
+mod compare;
+mod fleet;
+mod identity;
+mod steps;
+
+pub use compare::Difference;
+pub(crate) use compare::below;
+pub use steps::Script;
+
+use crate::seed::{Asked, Layout, Seed, unreadable};
+use anyhow::{Context, Result, bail};
+use fleet::objects;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use steps::Step;
+
+/// The file of a project, or of a case, that has its documents.
+pub const DOCUMENTS: &str = "windlass.yaml";
+
+/// One test of `tests/`: a folder with what is expected in the end, or a file of steps.
+#[derive(Debug)]
+pub struct Case {
+    /// The name of its folder, or of its file without the extension.
+    pub name: String,
+    /// The documents of its own, if it has some.
+    configuration: Option<PathBuf>,
+    first: First,
+    steps: Vec<Step>,
+    /// The number of the first of its steps; none: steps have no numbers.
+    number: Option<usize>,
+}
+
+/// Where the first objects come from.
+#[derive(Debug)]
+enum First {
+    /// The folder `seed`.
+    Folder(PathBuf),
+    /// The first steps of a file.
+    Steps(Layout),
+}
+
+impl Case {
+    /// The cases of a project, sorted: the folders of `tests` with `expect` or `absent` in them, and the files of steps. With `names`,
+    /// only these.
+    ///
+    /// # Errors
+    /// When there is no case, or no case of a given name, or one cannot be read.
+    pub fn all(project: &Path, names: &[String]) -> Result<Vec<Self>> {
+        let tests = project.join("tests");
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(&tests).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_folder = path.join("expect").is_dir() || path.join("absent").is_dir();
+            let is_file = path
+                .extension()
+                .is_some_and(|end| end == "yaml" || end == "yml");
+            let Some(name) = path.file_stem().filter(|_| is_folder || is_file) else {
+                continue;
+            };
+            let name = match is_folder {
+                true => entry.file_name().to_string_lossy().into_owned(),
+                false => name.to_string_lossy().into_owned(),
+            };
+            if let Some(other) = found.insert(name.clone(), path.clone()) {
+                bail!(
+                    "{} and {} are both the test {name}: rename one",
+                    other.display(),
+                    path.display()
+                );
+            }
+        }
+        if found.is_empty() {
+            bail!(
+                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects; or tests/NAME.yaml with steps",
+                project.display()
+            );
+        }
+        if let Some(missing) = names.iter().find(|name| !found.contains_key(*name)) {
+            let found: Vec<String> = found.into_keys().collect();
+            bail!(
+                "there is no test {missing:?}: there are {}",
+                found.join(", ")
+            );
+        }
+        let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
+        let cases = found.into_iter().filter(wanted);
+        cases
+            .map(|(name, path)| match path.is_dir() {
+                true => Self::of_folder(name, &path),
+                false => Self::of_file(name, &path),
+            })
+            .collect()
+    }
+
+    fn of_folder(name: String, folder: &Path) -> Result<Self> {
+        let layout = |part: &str| {
+            Layout::read(&folder.join(part))
+                .map_err(|problems| unreadable(&format!("test {name}"), &problems))
+        };
+        let (expect, absent) = (layout("expect")?, layout("absent")?);
+        if objects(&expect).chain(objects(&absent)).next().is_none() {
+            bail!(
+                "test {name} expects nothing: put manifests into {}/expect",
+                folder.display()
+            );
+        }
+        let own = folder.join(DOCUMENTS);
+        Ok(Self {
+            name,
+            configuration: own.is_file().then_some(own),
+            first: First::Folder(folder.join("seed")),
+            steps: vec![Step::Expect(expect), Step::Absent(absent)],
+            number: None,
+        })
+    }
+
+    fn of_file(name: String, path: &Path) -> Result<Self> {
+        let (file, steps) = steps::read(path)?;
+        if !steps.iter().any(Step::expects) {
+            bail!(
+                "{}: it expects nothing: add a step expect, absent or expectEvents",
+                path.display()
+            );
+        }
+        let mut first = Layout::default();
+        for cluster in file.clusters {
+            first.clusters.insert(cluster, Vec::new());
+        }
+        let mut steps = steps.into_iter().peekable();
+        let mut number = 1;
+        while let Some(Step::Apply(layout)) = steps.next_if(|step| matches!(step, Step::Apply(_))) {
+            first.add(layout);
+            number += 1;
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Ok(Self {
+            name,
+            configuration: file.configuration.map(|own| folder.join(own)),
+            first: First::Steps(first),
+            steps: steps.collect(),
+            number: Some(number),
+        })
+    }
+
+    /// The configuration file: the case's own, else the project's.
+    pub fn configuration(&self, project: &Path) -> PathBuf {
+        let own = self.configuration.clone();
+        own.unwrap_or_else(|| project.join("windlass.yaml"))
+    }
+
+    /// The first objects of the fleet. There is a local cluster if a step is about it, or if the documents ask for it.
+    ///
+    /// # Errors
+    /// When the seed cannot be read, or a step is about a cluster that is not there.
+    pub fn seed(&self, asked: Asked) -> Result<Seed> {
+        let seed = match &self.first {
+            First::Folder(folder) => Seed::of(folder, asked),
+            First::Steps(layout) => Seed::from(layout.clone()).suited(asked),
+        };
+        let mut seed = seed.with_context(|| format!("test {}", self.name))?;
+        for layout in self.steps.iter().filter_map(Step::layout) {
+            if layout.local.is_some() {
+                seed.local.get_or_insert_default();
+            }
+            for cluster in layout.clusters.keys() {
+                if !seed.clusters.contains_key(cluster) {
+                    let clusters: Vec<&str> = seed.clusters.keys().map(String::as_str).collect();
+                    bail!(
+                        "test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
+                        self.name,
+                        clusters.join(", ")
+                    );
+                }
+            }
+        }
+        Ok(seed)
+    }
+
+    /// What is done and expected once the first objects are reconciled.
+    pub fn script(&self) -> Script {
+        Script::new(self.steps.clone(), self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+
+    #[test]
+    fn cases_are_the_folders_that_expect_something() {
+        let project = tempfile::tempdir().unwrap();
+        let said = Case::all(project.path(), &[]).unwrap_err().to_string();
+        assert!(said.contains("tests/NAME/expect"), "{said}");
+        write(project.path(), "tests/b/expect/a.yaml", MAP);
+        write(project.path(), "tests/a/absent/a.yaml", MAP);
+        write(project.path(), "tests/common/helper.rs", "");
+        write(
+            project.path(),
+            "tests/c.yaml",
+            "steps: [{absent: [{kind: X}]}]",
+        );
+        let names = |only: &[String]| {
+            let cases = Case::all(project.path(), only).unwrap();
+            cases.into_iter().map(|case| case.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["a", "b", "c"]);
+        assert_eq!(names(&["b".to_owned()]), ["b"]);
+        let said = Case::all(project.path(), &["d".to_owned()])
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("\"d\"") && said.contains("a, b, c"), "{said}");
+    }
+
+    #[test]
+    fn nothing_is_expected_of_a_cluster_that_is_not_there() {
+        let project = tempfile::tempdir().unwrap();
+        write(project.path(), "tests/a/seed/eu/a.yaml", MAP);
+        write(project.path(), "tests/a/expect/us/a.yaml", MAP);
+        let case = Case::all(project.path(), &[]).unwrap().remove(0);
+        let said = case.seed(Asked::default()).unwrap_err().to_string();
+        assert!(
+            said.contains("\"us\"") && said.contains("it has eu"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_local_cluster_comes_with_what_is_expected_of_it() {
+        let project = tempfile::tempdir().unwrap();
+        write(project.path(), "tests/a/expect/local/a.yaml", MAP);
+        let case = Case::all(project.path(), &[]).unwrap().remove(0);
+        assert_eq!(case.seed(Asked::default()).unwrap().local, Some(Vec::new()));
+        assert_eq!(
+            case.configuration(project.path()),
+            project.path().join("windlass.yaml")
+        );
+        write(project.path(), "tests/a/windlass.yaml", "");
+        let case = Case::all(project.path(), &[]).unwrap().remove(0);
+        assert_eq!(
+            case.configuration(project.path()),
+            project.path().join("tests/a/windlass.yaml")
+        );
+    }
+}

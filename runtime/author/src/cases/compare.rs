@@ -1,0 +1,217 @@
+//! Compares objects with expected ones. Entry points: [`present`] and [`unwanted`].
+
+use super::identity::Identity;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// The longest value that is shown, in characters.
+const LONGEST: usize = 400;
+
+/// A difference between an object and the expected one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// The number of the step, in a file of steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) step: Option<usize>,
+    /// The cluster; `local` is the local one.
+    pub(super) cluster: String,
+    /// The object, for example `v1/ConfigMap default/name`.
+    pub(super) object: String,
+    /// The path in the object; empty: the whole object.
+    pub(super) path: String,
+    /// The expected value, if any.
+    pub(super) expected: Option<Json>,
+    /// The actual value, if any.
+    pub(super) found: Option<Json>,
+}
+
+/// Returns every field of `expected` that differs in `found`. Fields that are not expected may have any value. `null` expects that
+/// the field is absent. Lists must have the same length.
+pub(super) fn present(
+    cluster: &str,
+    expected: &Json,
+    found: Option<&Json>,
+    differences: &mut Vec<Difference>,
+) {
+    let mut mismatches = Vec::new();
+    match found {
+        Some(found) => differ(expected, Some(found), String::new(), &mut mismatches),
+        None => mismatches.push((String::new(), Some(expected.clone()), None)),
+    }
+    differences.extend(
+        mismatches
+            .into_iter()
+            .map(|(path, expected_there, found)| Difference {
+                step: None,
+                cluster: cluster.to_owned(),
+                object: Identity::of(expected).to_string(),
+                path,
+                expected: expected_there,
+                found,
+            }),
+    );
+}
+
+/// An object that must not exist.
+pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
+    Difference {
+        step: None,
+        cluster: cluster.to_owned(),
+        object: Identity::of(object).to_string(),
+        path: String::new(),
+        expected: None,
+        found: Some(Json::from("present")),
+    }
+}
+
+/// Whether an object has at least the expected fields.
+pub(super) fn has(found: &Json, expected: &Json) -> bool {
+    let mut mismatches = Vec::new();
+    differ(expected, Some(found), String::new(), &mut mismatches);
+    mismatches.is_empty()
+}
+
+/// An Event that was expected, beside the reasons and texts of those that were recorded.
+pub(super) fn no_event(cluster: &str, expected: &Json, events: &[Json]) -> Difference {
+    let said = events.iter().map(|event| {
+        let (reason, text) = (&event["reason"], &event["message"]);
+        let text = text.as_str().unwrap_or_default();
+        format!("{}: {text}", reason.as_str().unwrap_or_default())
+    });
+    Difference {
+        step: None,
+        cluster: cluster.to_owned(),
+        object: "Events".to_owned(),
+        path: "one of them".to_owned(),
+        expected: Some(expected.clone()),
+        found: Some(said.collect()),
+    }
+}
+
+type Mismatch = (String, Option<Json>, Option<Json>);
+
+fn differ(expected: &Json, found: Option<&Json>, path: String, mismatches: &mut Vec<Mismatch>) {
+    match (expected, found) {
+        (Json::Null, None | Some(Json::Null)) => {}
+        (Json::Null, Some(found)) => mismatches.push((path, None, Some(found.clone()))),
+        (Json::Object(fields), Some(Json::Object(there))) => {
+            for (key, value) in fields {
+                differ(value, there.get(key), below(&path, key), mismatches);
+            }
+        }
+        (Json::Array(items), Some(Json::Array(there))) if items.len() == there.len() => {
+            for (index, (item, there)) in items.iter().zip(there).enumerate() {
+                differ(item, Some(there), format!("{path}[{index}]"), mismatches);
+            }
+        }
+        (expected, Some(found)) if expected == found => {}
+        (expected, found) => mismatches.push((path, Some(expected.clone()), found.cloned())),
+    }
+}
+
+/// The path of a field: after a dot, or in brackets if its name contains characters of a path.
+pub(crate) fn below(path: &str, key: &str) -> String {
+    let plain = key
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    match (plain, path.is_empty()) {
+        (true, true) => key.to_owned(),
+        (true, false) => format!("{path}.{key}"),
+        (false, _) => format!("{path}[{key:?}]"),
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step) = self.step {
+            write!(f, "step {step}, ")?;
+        }
+        write!(f, "cluster {}, {}", self.cluster, self.object)?;
+        match (self.path.is_empty(), &self.expected, &self.found) {
+            (true, Some(_), None) => write!(f, ": it is not there"),
+            (true, None, _) => write!(f, ": it is there and should not be"),
+            (_, expected, found) => {
+                let path = &self.path;
+                write!(
+                    f,
+                    "\n  {path}\n    expected {}\n    found    {}",
+                    shown(expected),
+                    shown(found)
+                )
+            }
+        }
+    }
+}
+
+fn shown(value: &Option<Json>) -> String {
+    let Some(value) = value else {
+        return "nothing".to_owned();
+    };
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn mismatches(expected: &Json, found: &Json) -> Vec<String> {
+        let mut differences = Vec::new();
+        present("alpha", expected, Some(found), &mut differences);
+        differences
+            .into_iter()
+            .map(|difference| difference.path)
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_expected_is_compared() {
+        let found = json!({"a": {"b": 1, "c": 2}, "l": [{"x": 1, "y": 2}], "n": null});
+        assert_eq!(
+            mismatches(
+                &json!({"a": {"b": 1}, "l": [{"x": 1}], "n": null, "gone": null}),
+                &found
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            mismatches(&json!({"a": {"b": 2, "d": 1}}), &found),
+            ["a.b", "a.d"]
+        );
+        assert_eq!(mismatches(&json!({"l": []}), &found), ["l"]);
+        assert_eq!(mismatches(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
+        assert_eq!(mismatches(&json!({"a": null}), &found), ["a"]);
+        assert_eq!(mismatches(&json!({"a": "text"}), &found), ["a"]);
+    }
+
+    #[test]
+    fn a_difference_says_object_path_expected_and_found() {
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": "a", "labels": {"x.dev/y": "1"}},
+        });
+        let mut differences = Vec::new();
+        let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
+        present("alpha", &expected, Some(&found), &mut differences);
+        present("beta", &expected, None, &mut differences);
+        differences.push(unwanted("beta", &expected));
+        let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "cluster alpha, v1/ConfigMap default/a\n  metadata.labels\n    expected {\"x.dev/y\":\"1\"}\n    found    nothing",
+                "cluster beta, v1/ConfigMap default/a: it is not there",
+                "cluster beta, v1/ConfigMap default/a: it is there and should not be",
+            ]
+        );
+        assert_eq!(
+            below("metadata.labels", "x.dev/y"),
+            "metadata.labels[\"x.dev/y\"]"
+        );
+    }
+}

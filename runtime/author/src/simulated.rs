@@ -1,0 +1,211 @@
+//! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
+//!
+//! Its clusters stand in for those of every Provider, whatever its source is. Workspaces of kcp alone are provided by the real Provider,
+//! which reads the in-memory kcp. A provider gives its clusters labels and properties,
+//! which reconcilers select by; a document of kind `Cluster` in the seed gives them to a stand-in.
+
+mod kubeconfig;
+mod workspaces;
+
+use crate::seed::{LOCAL, Seed};
+use anyhow::{Context, Result, bail};
+use kubeconfig::KubeconfigFile;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_apiserver::{Cluster, Server};
+use windlass_files::API_VERSION;
+use windlass_fleet::ClusterName;
+use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::provider::Provider;
+use windlass_fleet::provider::clusters::Clusters;
+
+/// How often the workspaces are looked at for the kubeconfig.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// How many shards an in-memory kcp has: with two of them, what works here works with any number.
+const SHARDS: usize = 2;
+
+/// In-memory clusters with their first objects.
+pub struct Simulated {
+    /// Serves the clusters until it is dropped.
+    server: Server,
+    /// A context for each cluster and workspace.
+    kubeconfig: KubeconfigFile,
+    /// The fleet's clusters but workspaces, each with the number of changes that filled it.
+    clusters: BTreeMap<String, u64>,
+    /// Replaces the Manager's local cluster.
+    pub local: Option<ClusterSpec>,
+    /// Replaces the Providers of clusters; none: the seed has only the local one and workspaces.
+    pub provider: Option<Arc<dyn Provider>>,
+}
+
+impl Simulated {
+    /// Starts the clusters of a seed on 127.0.0.1, fills them, and writes the kubeconfig into `folder/.windlass`.
+    ///
+    /// # Errors
+    /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
+    pub async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
+        let server = serve(seed, port).await?;
+        if let Some(objects) = &seed.workspaces {
+            workspaces::fill(&server, objects)?;
+        }
+        let local = seed.local.iter().map(|objects| (LOCAL, objects));
+        let own = seed.clusters.iter();
+        let contents = own.map(|(name, objects)| (name.as_str(), objects));
+        let mut clusters = BTreeMap::new();
+        let text = server.kubeconfig();
+        let config = |context: &str| {
+            ClusterConfig::from_kubeconfig_text(
+                &text,
+                Some(context),
+                None,
+                &KubeconfigPolicy::file(),
+            )
+        };
+        let stand_ins = Clusters::new("in-memory");
+        for (name, objects) in contents.chain(local) {
+            let changes = fill(&server, name, objects)?;
+            if name == LOCAL {
+                continue;
+            }
+            stand_ins.put(ClusterSpec {
+                labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?.into(),
+                properties: described(name, objects, "properties", |it| &it["properties"])?.into(),
+                ..ClusterSpec::new(ClusterName::new(name)?, config(name)?)
+            });
+            clusters.insert(name.to_owned(), changes);
+        }
+        let local = match seed.local {
+            Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
+            None => None,
+        };
+        let kubeconfig = KubeconfigFile::take(folder)?;
+        kubeconfig.write(&text)?;
+        let provider = (!clusters.is_empty()).then(|| Arc::new(stand_ins) as Arc<dyn Provider>);
+        Ok(Self {
+            provider,
+            server,
+            kubeconfig,
+            clusters,
+            local,
+        })
+    }
+
+    /// The kubeconfig file.
+    pub fn kubeconfig(&self) -> &Path {
+        self.kubeconfig.path()
+    }
+
+    /// The server of all clusters and workspaces.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The paths of all workspaces of the kcp, if there is one.
+    pub fn workspaces(&self) -> Vec<String> {
+        self.server.workspaces()
+    }
+
+    /// Keeps a context for each workspace in the kubeconfig while workspaces come and go. Never ends.
+    pub async fn follow_workspaces(&self) {
+        let mut known = self.workspaces();
+        loop {
+            tokio::time::sleep(FOLLOW_EVERY).await;
+            let now = self.workspaces();
+            if now == known {
+                continue;
+            }
+            match self.kubeconfig.write(&self.server.kubeconfig()) {
+                Ok(()) => known = now,
+                Err(error) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the kubeconfig misses new workspaces"
+                ),
+            }
+        }
+    }
+
+    /// The names of the fleet's clusters, without the local one and workspaces.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.clusters.keys().cloned().collect()
+    }
+
+    /// The server's side of a cluster, or of a workspace by its path; `local` is the local one.
+    pub(crate) fn cluster(&self, name: &str) -> Option<Cluster> {
+        self.server.cluster(name)
+    }
+
+    /// The number of changes in a cluster since it was filled.
+    pub fn changes(&self, name: &str) -> Option<u64> {
+        let filled = self.clusters.get(name)?;
+        Some(self.server.cluster(name)?.version().saturating_sub(*filled))
+    }
+}
+
+/// Serves the clusters of a seed, empty.
+async fn serve(seed: &Seed, port: u16) -> Result<Server> {
+    let local = seed.local.iter().map(|_| LOCAL);
+    let names = seed.clusters.keys().map(String::as_str).chain(local);
+    let mut builder = names.fold(Server::builder(), |builder, name| builder.cluster(name));
+    if seed.workspaces.is_some() {
+        builder = builder.kcp_shards(SHARDS);
+    }
+    let address = format!("127.0.0.1:{port}");
+    builder.bind(&address).await.with_context(|| {
+        format!("cannot serve the in-memory fleet at {address}: choose another port with --port")
+    })
+}
+
+/// Creates a cluster's first objects and returns the number of changes.
+fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
+    let Some(cluster) = server.cluster(name) else {
+        bail!("cluster {name} is not served");
+    };
+    for object in objects.iter().filter(|object| !describes_cluster(object)) {
+        put(&cluster, &format!("cluster {name}"), object)?;
+    }
+    Ok(cluster.version())
+}
+
+/// Puts an object of the seed into a cluster.
+fn put(cluster: &Cluster, called: &str, object: &Json) -> Result<()> {
+    let what = || {
+        let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
+        let name = text(&object["metadata"]["name"]);
+        format!("{} {name}", text(&object["kind"]))
+    };
+    let applied = cluster.apply(object.clone());
+    applied.with_context(|| format!("{called} refuses {} of the seed", what()))?;
+    Ok(())
+}
+
+/// Whether a document of the seed describes its cluster, as a provider does, and is no object in it.
+fn describes_cluster(object: &Json) -> bool {
+    object["apiVersion"] == API_VERSION && object["kind"] == "Cluster"
+}
+
+/// The labels or properties of a cluster: of the seed's documents that describe it. A later one wins.
+fn described(
+    cluster: &str,
+    objects: &[Json],
+    what: &str,
+    field: fn(&Json) -> &Json,
+) -> Result<BTreeMap<String, String>> {
+    let mut described = BTreeMap::new();
+    for object in objects.iter().filter(|object| describes_cluster(object)) {
+        for (name, value) in field(object).as_object().into_iter().flatten() {
+            let Some(value) = value.as_str() else {
+                bail!(
+                    "{name} among the {what} of cluster {cluster} is not a text: put it in quotes"
+                );
+            };
+            described.insert(name.clone(), value.to_owned());
+        }
+    }
+    Ok(described)
+}
