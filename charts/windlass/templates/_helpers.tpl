@@ -62,6 +62,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     "probeAddress" (printf "[::]:%v" .Values.ports.probes)
     "metricsAddress" (printf "[::]:%v" .Values.ports.metrics)
     "authentication" "TokenReview") -}}
+{{- with .Values.class -}}
+{{- $_ := set $own "class" . -}}
+{{- end -}}
 {{ mergeOverwrite $own .Values.manager | toYaml }}
 {{- end }}
 

@@ -44,6 +44,8 @@ mod install;
 mod languages;
 #[path = "program/leading.rs"]
 mod leading;
+#[path = "program/classes.rs"]
+mod classes;
 #[path = "program/memory.rs"]
 mod memory;
 #[path = "program/memory_hub.rs"]

@@ -6,6 +6,7 @@
 mod admin;
 pub(crate) mod bounded;
 mod caches;
+mod class;
 mod guest;
 mod guests;
 mod isolation;
@@ -22,6 +23,7 @@ mod tenant;
 
 pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use bounded::{Items, Within};
+pub(crate) use class::Class;
 pub(crate) use guest::GuestSource;
 pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;

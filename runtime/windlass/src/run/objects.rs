@@ -2,21 +2,24 @@
 //!
 //! It watches the three kinds, the namespaces that Tenants claim, and what Reconcilers name in `configFrom`, and joins them with the
 //! documents of files. `status` writes what became of each object. A kind that the cluster does not serve is a problem, and joins when it
-//! comes. What was read once stays in effect while the cluster cannot be read.
+//! comes. What was read once stays in effect while the cluster cannot be read. Objects of another class are those of another process, and
+//! do not exist here.
 
+mod owners;
 mod read;
 pub(super) mod status;
 
 use crate::app::App;
-use crate::config::kinds::{API_VERSION, Identity, Kind};
+use crate::config::kinds::{API_VERSION, Class, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
 use crate::config::objects::{Accepted, Holding, Objects, ValueSource, Values, Verdict};
 use arc_swap::ArcSwapOption;
 use futures::future::select_all;
+use owners::Owners;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use windlass_files::Problem;
 use windlass_fleet::hub::{Hub, HubWatch, WatchSelection};
 use windlass_fleet::{ClusterName, GroupVersionKind};
@@ -47,6 +50,10 @@ pub(super) struct Outcomes {
 /// The objects of the local cluster.
 pub(super) struct Feed {
     app: Arc<App>,
+    /// The class of the objects that count; empty: those without one.
+    class: String,
+    /// Who else handles them.
+    owners: Owners,
     watches: Option<Arc<Watches>>,
     values: BTreeMap<ValueSource, HubWatch>,
     /// What was read last, and is in effect; none: nothing has been read yet.
@@ -57,6 +64,13 @@ pub(super) struct Feed {
     /// The Reconcilers that served when the objects were first read.
     served: BTreeSet<String>,
     outcomes: Arc<Outcomes>,
+}
+
+/// The name under which this process handles objects: its Lease; empty: it is in no election.
+fn owner(app: &App) -> String {
+    let election = app.manager.election();
+    let lease = election.map(|lease| format!("{}/{}", lease.namespace, lease.name));
+    lease.unwrap_or_default()
 }
 
 impl Watches {
@@ -88,7 +102,12 @@ impl Watches {
 impl Feed {
     /// Begins to read the local cluster of a running program.
     pub(super) fn start(app: Arc<App>) -> Self {
+        // Read at the start alone: a process does not leave what it handles to another one while it runs.
+        let manager = app.configuration.load().manager_spec();
+        let class = manager.class.as_ref().map_or("", Class::as_str);
         Self {
+            class: class.to_owned(),
+            owners: Owners::new(owner(&app)),
             app,
             watches: None,
             values: BTreeMap::new(),
@@ -167,7 +186,8 @@ impl Feed {
 
     /// Why the objects may be old, if what was read before stays in effect.
     pub(super) fn kept(&self) -> Option<Problem> {
-        self.problem().filter(|_| self.has_read())
+        let is_kept = self.has_read() && self.owners.problem().is_none();
+        self.problem().filter(|_| is_kept)
     }
 
     fn problem(&self) -> Option<Problem> {
@@ -195,8 +215,10 @@ impl Feed {
         };
         let all = watches.all().chain(self.values.values());
         let changed = select_all(all.map(|watch| Box::pin(watch.changed())));
+        let due = self.owners.due().map(tokio::time::Instant::from_std);
         tokio::select! {
             _ = changed => {}
+            () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)), if due.is_some() => {}
             () = watches.hub.gone() => {}
         }
     }
@@ -206,12 +228,14 @@ impl Feed {
         let Some(watches) = self.watches.clone() else {
             return false;
         };
-        let problem = watches.problem();
-        let mut differs = problem != self.problem;
-        self.problem = problem;
+        let mut differs = false;
         // A list that is not in says nothing of what is absent.
         if watches.all().all(HubWatch::listed) {
-            let mut objects = read::objects(&watches.kinds, &watches.namespaces);
+            let read = read::objects(&watches.kinds, &watches.namespaces, &self.class);
+            let (mut objects, heartbeats) = read;
+            if self.owners.judge(&heartbeats, Instant::now()).is_some() {
+                objects = Objects::default();
+            }
             objects.values = self.follow_values(&watches.hub, &objects);
             if let (None, Some(reconcilers)) = (&self.objects, watches.kinds.get(&Kind::Reconciler))
             {
@@ -220,6 +244,9 @@ impl Feed {
             differs |= self.objects.as_ref() != Some(&objects);
             self.objects = Some(objects);
         }
+        let problem = watches.problem().or_else(|| self.owners.problem());
+        differs |= problem != self.problem;
+        self.problem = problem;
         differs
     }
 

@@ -11,6 +11,9 @@ use serde_json::{Value as Json, json};
 /// A name of a namespace.
 const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 
+/// A class of objects.
+const CLASS: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+
 /// A name of an image, and what a Tenant allows of them: the host is always written.
 const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$";
 const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9._-]+)*/?$";
@@ -42,6 +45,9 @@ enum Bound {
 use Bound::{Each, Filled, Form, List, ListOf, Text, Words};
 
 const BOUNDS: &[(&str, &str, Bound)] = &[
+    ("ProviderSpec", "class", Form(CLASS)),
+    ("TenantSpec", "class", Form(CLASS)),
+    ("ReconcilerSpec", "class", Form(CLASS)),
     ("ProviderSpec", "prefix", Form("^[ -\"$-~]+$")),
     ("HubSecretSpec", "namespace", Form(NAMESPACE)),
     ("HubSecretSpec", "name", Text),
@@ -95,6 +101,7 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ),
     ("RuleSpec", "namespaces", List),
     // Of a Manager, which is no object of a cluster: in the values of the chart.
+    ("ManagerSpec", "class", Form(CLASS)),
     ("AdminSpec", "address", Form(ADDRESS)),
     ("AdminSpec", "probeAddress", Form(ADDRESS)),
     ("AdminSpec", "metricsAddress", Form(ADDRESS)),

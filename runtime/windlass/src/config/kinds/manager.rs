@@ -5,7 +5,9 @@ use crate::config::kinds::bounded::{GI, HOUR, MI, MINUTE, MS, SECOND};
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
 use crate::config::kinds::registries::RegistriesSpec;
-use crate::config::kinds::{AccessProviderSpec, Authentication, Bytes, Interval, Refusal, Within};
+use crate::config::kinds::{
+    AccessProviderSpec, Authentication, Bytes, Class, Interval, Refusal, Within,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,6 +39,9 @@ pub(crate) struct ManagerSpec {
     pub(crate) caches: CachesSpec,
     /// Bounds on metrics.
     pub(crate) metrics: MetricsSpec,
+    /// Of the objects of the local cluster it handles those of this class alone. Default: those without a class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Class>,
     /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
     /// How registries of images are reached.
@@ -167,6 +172,7 @@ impl ManagerSpec {
     pub(crate) fn fixed_at_start(&self, other: &Self) -> Vec<&'static str> {
         let differs = [
             ("spec.local", self.local != other.local),
+            ("spec.class", self.class != other.class),
             (
                 "spec.duplicateClusters",
                 self.duplicate_clusters != other.duplicate_clusters,
@@ -195,6 +201,7 @@ impl ManagerSpec {
         if let Some(local) = &self.local {
             local.check()?;
         }
+        Class::check(self.class.as_ref())?;
         for kind in self.concurrency.kinds.keys() {
             if let Err(error) = kind.parse::<GroupKind>() {
                 return Err(Refusal::new("spec.concurrency.kinds", error.to_string()));

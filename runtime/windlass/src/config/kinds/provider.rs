@@ -20,7 +20,7 @@ pub(crate) use profiles::{
 };
 pub(crate) use trust::Exec;
 
-use crate::config::kinds::{Origin, Refusal};
+use crate::config::kinds::{Class, Origin, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::ClusterName;
@@ -57,6 +57,9 @@ pub(crate) struct ProviderSpec {
     /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<Exec>,
+    /// The class of the processes that handle it, by `spec.class` of their Manager. Only in a cluster. Default: that of processes without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Class>,
     /// What kubeconfigs in objects, and kcp, name: hosts, `*.example.com`, addresses, CIDRs.
     /// Default: all but loopback, link-local; kcp's host.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,6 +279,7 @@ impl ProviderSpec {
 
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        Class::check_in(self.class.as_ref(), origin)?;
         if origin == Origin::Cluster && self.exec.is_some() {
             let message = "it is for kubeconfigs in files only: leave it out";
             return Err(Refusal::new("spec.exec", message));

@@ -3,7 +3,8 @@
 use crate::config::kinds::bounded::SECOND;
 use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{
-    Interval, IsolationSpec, Items, Origin, ReconcilerLimits, Refusal, RuleSpec, Within, rules,
+    Class, Interval, IsolationSpec, Items, Origin, ReconcilerLimits, Refusal, RuleSpec, Within,
+    rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub(crate) struct ReconcilerSpec {
     /// `fresh`: each call has its own instance; `reuse`: calls share instances, within the default or the given bounds. Default: fresh.
     #[serde(default)]
     pub(crate) isolation: IsolationSpec,
+    /// The class of the processes that handle it, by `spec.class` of their Manager. Only in a cluster. Default: that of processes without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Class>,
     /// How often every object is reconciled without a change; a tenth more or less. Default: never.
     #[serde(default)]
     pub(crate) resync: Option<Within<Interval, { 10 * SECOND }>>,
@@ -122,6 +126,7 @@ impl ReconcilerSpec {
                 "a Reconciler in a cluster belongs to the Tenant that claims its namespace: leave it out",
             ));
         }
+        Class::check_in(self.class.as_ref(), origin)?;
         self.guest.check(origin)?;
         ConfigSource::check_all(&self.config_from, origin)?;
         rules::check(&self.rules)?;

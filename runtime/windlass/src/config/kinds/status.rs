@@ -32,6 +32,9 @@ pub(crate) struct ReconcilerStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
+    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) owner: String,
     /// Accepted: its document is valid and its tenant is known. Loaded: its guest serves as the document asks. Ready: it reconciles.
     pub(crate) conditions: Vec<Condition>,
     /// The Tenant that claims its namespace.
@@ -110,6 +113,9 @@ pub(crate) struct TenantStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
+    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) owner: String,
     /// Accepted: its document is valid and in effect. Ready: the same, and it has each namespace that it claims.
     pub(crate) conditions: Vec<Condition>,
     /// The namespaces that it has and that exist.
@@ -127,6 +133,9 @@ pub(crate) struct ProviderStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
+    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) owner: String,
     /// Accepted: its document is valid and in effect. Ready: it has read its source, and can use all of it.
     pub(crate) conditions: Vec<Condition>,
     /// Clusters that it found and could name.

@@ -1,7 +1,7 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
 use crate::config::kinds::guests::GuestsSpec;
-use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, Within, rules};
+use crate::config::kinds::{Class, Origin, Refusal, RuleSpec, TenantLimits, Within, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub(crate) struct TenantSpec {
     pub(crate) guests: Option<GuestsSpec>,
     /// The namespaces of the local cluster whose Reconcilers are its own. No other Tenant may claim them. Default: none.
     pub(crate) namespaces: Option<NamespaceClaim>,
+    /// The class of the processes that handle it, by `spec.class` of their Manager. Only in a cluster. Default: that of processes without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Class>,
     /// The clusters that its reconcilers may watch, read and write. Default: all for Reconcilers in files; none for those in a cluster.
     pub(crate) clusters: Option<TenantClusters>,
 }
@@ -173,7 +176,8 @@ impl TenantSpec {
     }
 
     /// Refuses what cannot be honoured.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, origin: Origin) -> Result<(), Refusal> {
+        Class::check_in(self.class.as_ref(), origin)?;
         self.impersonate
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
@@ -201,7 +205,7 @@ mod tests {
             impersonate: Some(impersonate),
             ..TenantSpec::default()
         };
-        spec.check()
+        spec.check(Origin::File)
     }
 
     #[test]

@@ -243,9 +243,8 @@ fn read_spec(
         }
         Kind::Provider => required(file, node, &whose, |spec: &ProviderSpec| spec.check(origin))
             .map(|s| Spec::Provider(Box::new(s))),
-        Kind::Tenant => {
-            optional(file, node, &whose, TenantSpec::check).map(|s| Spec::Tenant(Box::new(s)))
-        }
+        Kind::Tenant => optional(file, node, &whose, |spec: &TenantSpec| spec.check(origin))
+            .map(|s| Spec::Tenant(Box::new(s))),
         Kind::Reconciler => required(file, node, &whose, |spec: &ReconcilerSpec| {
             spec.check(origin)
         })

@@ -1,5 +1,6 @@
 //! Reads objects of the local cluster. Entry points: [`objects`] and [`values`].
 
+use super::owners::Heartbeats;
 use crate::config::kinds::Kind;
 use crate::config::kinds::status::ReconcilerStatus;
 use crate::config::objects::{Object, Objects, ValueSource, Values};
@@ -50,35 +51,55 @@ struct Data {
     data: Option<BTreeMap<String, String>>,
 }
 
-/// The objects of the kinds, and the namespaces.
-pub(super) fn objects(kinds: &BTreeMap<Kind, HubWatch>, namespaces: &HubWatch) -> Objects {
-    let of = |(kind, watch): (&Kind, &HubWatch)| {
-        let objects = watch.objects().into_iter();
-        let objects = objects.filter_map(|object| read(*kind, &object));
-        objects.collect::<Vec<Object>>()
-    };
+/// The objects of the kinds that are of a class, with the namespaces, and the heartbeats in their statuses.
+pub(super) fn objects(
+    kinds: &BTreeMap<Kind, HubWatch>,
+    namespaces: &HubWatch,
+    class: &str,
+) -> (Objects, Heartbeats) {
+    let mut objects = Vec::new();
+    let mut heartbeats = Heartbeats::new();
+    for (kind, watch) in kinds {
+        let all = watch.objects().into_iter();
+        let read = all.filter_map(|object| read(*kind, &object));
+        for (object, owner, heartbeat) in read.filter(|(object, ..)| class_of(object) == class) {
+            let last = heartbeats.entry(owner).or_default();
+            *last = heartbeat.max(std::mem::take(last));
+            objects.push(object);
+        }
+    }
     let namespaces = namespaces.objects();
     let namespaces = namespaces
         .iter()
         .map(|namespace| (namespace.key().name.to_string(), namespace.labels()));
-    Objects {
-        objects: kinds.iter().flat_map(of).collect(),
+    let objects = Objects {
+        objects,
         namespaces: namespaces.collect(),
         values: BTreeMap::new(),
-    }
+    };
+    (objects, heartbeats)
 }
 
-fn read(kind: Kind, object: &HubObject) -> Option<Object> {
+fn class_of(object: &Object) -> &str {
+    let class = object.spec.as_ref().and_then(|spec| spec["class"].as_str());
+    class.unwrap_or_default()
+}
+
+/// An object, its owner, and the last heartbeat of that one.
+fn read(kind: Kind, object: &HubObject) -> Option<(Object, String, String)> {
     // The server has checked its shape.
     let fields: Fields = object.parse().ok()?;
     let key = object.key();
     // A status of another shape is replaced.
-    let status = fields.status.filter(|_| kind == Kind::Reconciler);
+    let status = fields.status.unwrap_or_default();
+    let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+    let (owner, heartbeat) = (text("owner"), text("lastHeartbeatTime"));
+    let status = Some(status).filter(|_| kind == Kind::Reconciler);
     let record = status.clone().map(serde_json::from_value);
     let record: Record = record.and_then(Result::ok).unwrap_or_default();
     let status: Option<Status> = status.and_then(|status| serde_json::from_value(status).ok());
     let uid = object.uid();
-    Some(Object {
+    let object = Object {
         kind,
         namespace: key.namespace.map(|namespace| namespace.to_string()),
         name: key.name.to_string(),
@@ -89,7 +110,8 @@ fn read(kind: Kind, object: &HubObject) -> Option<Object> {
         record: Arc::new(ObjectRecord { uid, record }),
         is_deleting: object.is_deleting(),
         spec: fields.spec,
-    })
+    };
+    Some((object, owner, heartbeat))
 }
 
 /// The names of the Reconcilers of which a revision serves, by the status that the process that leads has written.

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use turns::{Change, Turns};
@@ -43,6 +44,8 @@ const WIDTH: usize = 8;
 struct Written {
     at: Option<Instant>,
     not_before: Option<Instant>,
+    /// The hash of the status that was sent last, without its heartbeat.
+    hash: u64,
 }
 
 /// A write that is due.
@@ -50,6 +53,7 @@ struct Write {
     identity: Identity,
     kind: Kind,
     body: Json,
+    hash: u64,
 }
 
 /// Writes until the manager drains.
@@ -72,10 +76,10 @@ pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
         let writes = due(&app, &verdicts, &watches, &written, &mut turns);
         let results = futures::stream::iter(writes).map(|one| one.send(client.clone()));
         let results: Vec<_> = results.buffer_unordered(WIDTH).collect().await;
-        for (identity, is_done) in results {
+        for (identity, hash, is_done) in results {
             let now = Instant::now();
             let entry = written.entry(identity).or_default();
-            entry.at = Some(now);
+            (entry.at, entry.hash) = (Some(now), hash);
             entry.not_before = (!is_done).then(|| now + AGAIN);
         }
     }
@@ -104,6 +108,12 @@ fn due(
             Kind::Tenant => differs(watches, object, tenant(&sources, verdict)),
             _ => differs(watches, object, reconciler(&sources, verdict)),
         }?;
+        let hash = hash(&status);
+        // The server did not keep what was sent: its definitions may be older than this process, and then it never does.
+        let change = match last.is_some_and(|last| last.at.is_some() && last.hash == hash) {
+            true => Change::Numbers,
+            false => change,
+        };
         let is_fresh = last.and_then(|last| last.at);
         let is_fresh = is_fresh.is_some_and(|at| now.duration_since(at) < NUMBERS);
         if change == Change::Numbers && is_fresh {
@@ -113,6 +123,7 @@ fn due(
             body: body(object, status),
             kind: object.kind,
             identity,
+            hash,
         };
         Some((change, write))
     })
@@ -238,6 +249,14 @@ fn differs<S: AnyStatus>(
     Some((change, serde_json::to_value(&status).ok()?))
 }
 
+fn hash(status: &Json) -> u64 {
+    let mut status = status.clone();
+    status["lastHeartbeatTime"].take();
+    let mut hasher = DefaultHasher::new();
+    status.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Whether a heartbeat is young enough to stay.
 fn is_recent(heartbeat: &str, now: &str) -> bool {
     let parse = |text: &str| text.parse::<jiff::Timestamp>().ok();
@@ -281,7 +300,7 @@ fn body(object: &Object, status: Json) -> Json {
 }
 
 impl Write {
-    async fn send(self, client: Client) -> (Identity, bool) {
+    async fn send(self, client: Client) -> (Identity, u64, bool) {
         let kind = GroupVersionKind::from_api_version(API_VERSION, self.kind.as_str());
         let options = ApplyOptions {
             subresource: Some("status".to_owned()),
@@ -298,7 +317,7 @@ impl Write {
                 false
             }
         };
-        (self.identity, is_done)
+        (self.identity, self.hash, is_done)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::config::kinds::status::{
     TenantStatus,
 };
 use crate::config::objects::Verdict;
+use crate::run::objects::owner;
 use crate::status::reconcilers::ReconcilerStatus;
 use std::collections::BTreeMap;
 use windlass_fleet::manager::{ControllerStatus, ProviderStatus as Found};
@@ -20,6 +21,7 @@ pub(super) struct Sources {
     controllers: BTreeMap<String, ControllerStatus>,
     providers: BTreeMap<String, Found>,
     reconcilers: BTreeMap<String, ReconcilerStatus>,
+    owner: String,
     now: String,
 }
 
@@ -32,6 +34,7 @@ impl Sources {
             controllers: controllers.map(|of| (of.name.clone(), of)).collect(),
             providers: providers.map(|of| (of.name.clone(), of)).collect(),
             reconcilers: app.statuses.all(),
+            owner: owner(app),
             now: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
         }
     }
@@ -106,6 +109,7 @@ pub(super) fn reconciler(sources: &Sources, verdict: &Verdict) -> Status {
     Status {
         observed_generation: verdict.object.generation,
         last_heartbeat_time: sources.now.clone(),
+        owner: sources.owner.clone(),
         conditions: vec![
             of("Accepted", accepted),
             of("Loaded", is_loaded),
@@ -188,6 +192,7 @@ pub(super) fn tenant(sources: &Sources, verdict: &Verdict) -> TenantStatus {
     TenantStatus {
         observed_generation: verdict.object.generation,
         last_heartbeat_time: sources.now.clone(),
+        owner: sources.owner.clone(),
         conditions: vec![
             condition(sources, verdict, "Accepted", accepted),
             condition(sources, verdict, "Ready", ready),
@@ -225,6 +230,7 @@ pub(super) fn provider(sources: &Sources, verdict: &Verdict) -> ProviderStatus {
     ProviderStatus {
         observed_generation: verdict.object.generation,
         last_heartbeat_time: sources.now.clone(),
+        owner: sources.owner.clone(),
         conditions: vec![
             condition(sources, verdict, "Accepted", accepted),
             condition(sources, verdict, "Ready", ready),
