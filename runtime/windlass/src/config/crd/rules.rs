@@ -19,7 +19,7 @@ const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/
 const IMAGES: &str = "^(localhost|[*]|[*a-z0-9-]+[.:][*a-z0-9.:-]+)(/[*A-Za-z0-9._-]+)*/?$";
 
 /// An identity or an issuer in a certificate.
-const NAME_IN_CERTIFICATE: &str = "^[!-~]{1,1024}$";
+const NAME_IN_CERTIFICATE: &str = "^[!-~]+$";
 
 /// An IP address, in brackets if it has colons, and a port.
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[0-9]{1,5}$";
