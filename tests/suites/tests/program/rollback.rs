@@ -229,6 +229,9 @@ async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_pr
     let second = hub.run("windlass.yaml", "cache").await?;
     let ready = |status: &Json| has(status, "Ready True Reconciling");
     let good = text(&hub.status("x", "a guest", ready).await?, "revision");
+    // The process that waits may be later: it has to know the good revision before the bad one comes.
+    let serves = |told: &Json| told["revision"] == good.as_str();
+    told(&hub.project, &second.address, "the first guest", serves).await?;
     replace(&hub.project, &guest("test-panic"))?;
     let swapped = |told: &Json| told["previous"] == good.as_str();
     for of in [&first, &second] {
