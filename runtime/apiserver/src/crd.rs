@@ -16,6 +16,7 @@ use crate::rules;
 use crate::stamp::now;
 use crate::status::{ApiError, FieldError};
 
+mod patterns;
 mod served;
 
 pub(crate) use served::resources;
@@ -160,6 +161,7 @@ pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
         };
         let (schemas, root) = served::schemas(version, spec["preserveUnknownFields"] == true);
         rules::validate(schemas.at(root), &path, errors);
+        patterns::validate(schemas.at(root), &path, errors);
         if version.pointer("/schema/openAPIV3Schema").is_none() {
             errors.push(FieldError::required(
                 format!("spec.versions[{at}].schema.openAPIV3Schema"),

@@ -18,11 +18,9 @@ pub(crate) struct Rules {
     programs: BTreeMap<String, Program>,
 }
 
-/// Shows each node with rules, with its place in the words of a CRD's own validation.
-fn walk<'a>(schema: Schema<'a>, path: &str, see: &mut dyn FnMut(&str, Schema<'a>, &'a Value)) {
-    if let Some(rules) = schema.validations() {
-        see(path, schema, rules);
-    }
+/// Shows each node, with its place in the words of a CRD's own validation.
+pub(crate) fn walk<'a>(schema: Schema<'a>, path: &str, see: &mut dyn FnMut(&str, Schema<'a>)) {
+    see(path, schema);
     for (name, child) in schema.properties() {
         walk(child, &format!("{path}.properties[{name}]"), see);
     }
@@ -34,8 +32,9 @@ fn walk<'a>(schema: Schema<'a>, path: &str, see: &mut dyn FnMut(&str, Schema<'a>
     }
 }
 
-fn expressions(rules: &Value) -> impl Iterator<Item = (usize, &Value, &'static str, &str)> {
-    let rules = rules.as_array().into_iter().flatten().enumerate();
+fn expressions(schema: Schema<'_>) -> impl Iterator<Item = (usize, &Value, &'static str, &str)> {
+    let rules = schema.validations().and_then(Value::as_array);
+    let rules = rules.into_iter().flatten().enumerate();
     rules.flat_map(|(at, rule)| {
         ["rule", "messageExpression"]
             .into_iter()
@@ -45,8 +44,8 @@ fn expressions(rules: &Value) -> impl Iterator<Item = (usize, &Value, &'static s
 
 /// Errors about expressions of a schema that are none, or name what is not there.
 pub(crate) fn validate(schema: Schema<'_>, path: &str, errors: &mut Vec<FieldError>) {
-    walk(schema, path, &mut |path, schema, rules| {
-        for (at, rule, field, text) in expressions(rules) {
+    walk(schema, path, &mut |path, schema| {
+        for (at, rule, field, text) in expressions(schema) {
             let before = Some(schema).filter(|_| rule["optionalOldSelf"] != true);
             let variables = [("self", Some(schema)), ("oldSelf", before)];
             let checked = Program::parse(text).and_then(|program| program.check(&variables));
@@ -63,8 +62,8 @@ impl Rules {
     /// Parses the rules of a schema; what is no expression was refused before.
     pub(crate) fn read(schema: Schema<'_>) -> Self {
         let mut programs = BTreeMap::new();
-        walk(schema, "", &mut |_, _, rules| {
-            for (_, _, _, text) in expressions(rules) {
+        walk(schema, "", &mut |_, schema| {
+            for (_, _, _, text) in expressions(schema) {
                 if let Ok(program) = Program::parse(text) {
                     programs.insert(text.to_owned(), program);
                 }

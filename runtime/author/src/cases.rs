@@ -147,7 +147,7 @@ impl Case {
     /// The configuration file: the case's own, else the project's.
     pub fn configuration(&self, project: &Path) -> PathBuf {
         let own = self.configuration.clone();
-        own.unwrap_or_else(|| project.join("windlass.yaml"))
+        own.unwrap_or_else(|| project.join(DOCUMENTS))
     }
 
     /// The first objects of the fleet. There is a local cluster if a step is about it, or if the documents ask for it.

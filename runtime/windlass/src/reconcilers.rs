@@ -15,7 +15,7 @@ mod rollback;
 pub(crate) mod reloads;
 mod reconciler;
 
-use crate::app::rollback::{Refusal, RollbackCall};
+use crate::app::rollback::RollbackCall;
 use crate::config::kinds::{Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document};
 use crate::config::schema::Place;
@@ -195,31 +195,6 @@ impl Reconcilers {
         self.by_name.values().any(Reconciler::is_busy)
     }
 
-    /// Starts to roll a reconciler back, or to undo that, under the current documents. [`Self::next`] and [`Self::report`] answer the call.
-    pub(crate) fn roll_back(&mut self, call: RollbackCall) {
-        let Some(request) = call.request() else {
-            return;
-        };
-        let name = request.reconciler.clone();
-        let Some(reconciler) = self.by_name.get_mut(&name) else {
-            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
-            return call.answer(Err(Refusal::Unknown(message)));
-        };
-        // Only the process that leads writes it on the object, from which the others have it.
-        let is_object = reconciler.desired().document.origin == Origin::Cluster;
-        if is_object && !self.sources.records.leads() {
-            let message = "another process leads: ask that one".to_owned();
-            return call.answer(Err(Refusal::Busy(message)));
-        }
-        match reconciler.accept(call) {
-            Ok(()) => self.read(&name),
-            Err(call) => {
-                let message = format!("reconciler {name} is being rolled back already: try again");
-                call.answer(Err(Refusal::Busy(message)));
-            }
-        }
-    }
-
     /// Starts to read a guest's file. If a task reads it already, the file is read once more after that.
     fn read(&mut self, name: &str) {
         let Some(reconciler) = self.by_name.get_mut(name) else {
@@ -273,22 +248,6 @@ impl Reconcilers {
             Step::Load(plan) => self.load(name, *plan),
         }
         Vec::new()
-    }
-
-    /// Stops what serves, because an operator rolled back from it and its rollback cannot serve.
-    fn stop(&mut self, name: &str, problem: String) -> Vec<Change> {
-        let stopped = self.by_name.get_mut(name).and_then(Reconciler::stop);
-        if let Some(inputs) = &stopped {
-            self.guests.remove(name);
-            self.reloads.forget(inputs.tenant(), name);
-        }
-        self.refused(name, problem);
-        self.drop_unused();
-        let owner = stopped.and_then(|inputs| owner(name, &inputs));
-        owner
-            .map(|(tenant, name)| Change::Remove(tenant, name))
-            .into_iter()
-            .collect()
     }
 
     fn load(&mut self, name: &str, plan: Plan) {

@@ -109,15 +109,20 @@ fn unbindable(pod: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Sets a condition of a pod; its time changes with its status.
+/// Sets a condition of a pod.
 pub(super) fn set_condition(status: &mut Value, mut condition: Value) {
+    condition["lastProbeTime"] = Value::Null;
+    put_condition(status, condition);
+}
+
+/// Sets a condition; its time changes with its status.
+pub(super) fn put_condition(status: &mut Value, mut condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
     let Some(all) = status["conditions"].as_array_mut() else {
         return;
     };
-    condition["lastProbeTime"] = Value::Null;
     condition["lastTransitionTime"] = now().into();
     match all.iter_mut().find(|one| one["type"] == condition["type"]) {
         Some(old) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::WriteOptions;
-use super::bind::set_condition;
+use super::bind::{put_condition, set_condition};
 use super::delete::{DeleteOptions, check_preconditions};
 use crate::convert;
 use crate::part::Part;
@@ -232,21 +232,7 @@ fn refused(cause: &str, again: Option<u32>) -> ApiError {
 /// Says in a budget's status that it allows no more.
 fn exhaust(status: &mut Value) {
     let generation = status["observedGeneration"].clone();
-    let mut condition = json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
-        "message": "", "lastTransitionTime": now(), "observedGeneration": generation});
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    let Some(all) = status["conditions"].as_array_mut() else {
-        return;
-    };
-    match all.iter_mut().find(|one| one["type"] == condition["type"]) {
-        Some(old) => {
-            if old["status"] == condition["status"] {
-                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
-            }
-            *old = condition;
-        }
-        None => all.push(condition),
-    }
+    let condition = json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+        "observedGeneration": generation});
+    put_condition(status, condition);
 }

@@ -8,8 +8,7 @@ use serde_json::Value as Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_files::replace;
-use windlass_files::{Part, split};
+use windlass_files::{Part, replace, split};
 
 /// The folder of definitions that stand nowhere yet.
 const FOLDER: &str = "crds";

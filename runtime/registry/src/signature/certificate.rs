@@ -146,10 +146,10 @@ impl<'a> Certificate<'a> {
             let message = time.message(issuer_key, &certificate);
             logs.any(|log| log.signed(&message, time.signature))
         };
-        match logged.iter().any(is_good) {
-            true => Ok(()),
-            false => Err(KeylessError::Unlogged),
+        if logged.iter().any(is_good) {
+            return Ok(());
         }
+        Err(KeylessError::Unlogged)
     }
 
     /// What the logs signed: the certificate before their times were added to it.

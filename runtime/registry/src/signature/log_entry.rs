@@ -144,12 +144,12 @@ impl Proof {
                 "with a proof that does not lead to the root of the log",
             ));
         }
-        match self.checkpoint.says(log, self.tree_size, &root) {
-            true => Ok(()),
-            false => Err(KeylessError::Entry(
-                "with a root that its log has not signed",
-            )),
+        if self.checkpoint.says(log, self.tree_size, &root) {
+            return Ok(());
         }
+        Err(KeylessError::Entry(
+            "with a root that its log has not signed",
+        ))
     }
 }
 
@@ -262,28 +262,23 @@ fn check_body(body: &[u8], signed: &Signed<'_>) -> Result<(), KeylessError> {
         return Err(KeylessError::Entry("of a version that is not understood"));
     }
     let digest = Sha256::digest(signed_bytes);
-    let same_hash = match second {
-        true => hash["algorithm"] == "SHA2_256" && is(&hash["digest"], &digest),
-        false => hash["algorithm"] == "sha256" && hash["value"] == hex(&digest),
+    let same_hash = if second {
+        hash["algorithm"] == "SHA2_256" && is(&hash["digest"], &digest)
+    } else {
+        hash["algorithm"] == "sha256" && hash["value"] == hex(&digest)
     };
-    let same_certificate = match second {
-        true => is(
-            &certificate["x509Certificate"]["rawBytes"],
-            signed.certificate,
-        ),
-        false => {
-            let pem = certificate
-                .as_str()
-                .map(decode)
-                .transpose()?
-                .unwrap_or_default();
-            CertificateDer::from_pem_slice(&pem).is_ok_and(|der| der.as_ref() == signed.certificate)
-        }
+    let same_certificate = if second {
+        let der = &certificate["x509Certificate"]["rawBytes"];
+        is(der, signed.certificate)
+    } else {
+        let pem = certificate.as_str().map(decode).transpose()?;
+        CertificateDer::from_pem_slice(&pem.unwrap_or_default())
+            .is_ok_and(|der| der.as_ref() == signed.certificate)
     };
-    match same_hash && same_certificate && is(signature, signed.signature) {
-        true => Ok(()),
-        false => Err(OTHER),
+    if same_hash && same_certificate && is(signature, signed.signature) {
+        return Ok(());
     }
+    Err(OTHER)
 }
 
 /// The one element of a list.

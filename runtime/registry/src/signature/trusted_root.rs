@@ -201,14 +201,14 @@ impl Authority {
         if anchors.is_empty() {
             anchors.extend(certificates.last().and_then(anchor));
         }
-        match anchors.is_empty() {
-            true => Err(TrustedRootError::Authority(file.uri)),
-            false => Ok(Self {
-                anchors,
-                certificates,
-                validity: Validity::read(file.valid_for),
-            }),
+        if anchors.is_empty() {
+            return Err(TrustedRootError::Authority(file.uri));
         }
+        Ok(Self {
+            anchors,
+            certificates,
+            validity: Validity::read(file.valid_for),
+        })
     }
 
     /// The path from a certificate for this usage to this authority, if there was one at that time.
@@ -259,10 +259,10 @@ fn names_itself(certificate: &CertificateDer<'_>) -> bool {
 }
 
 fn within<T>(list: Vec<T>, most: usize, what: &'static str) -> Result<Vec<T>, TrustedRootError> {
-    match list.len() > most {
-        true => Err(TrustedRootError::TooMany(most, what)),
-        false => Ok(list),
+    if list.len() > most {
+        return Err(TrustedRootError::TooMany(most, what));
     }
+    Ok(list)
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, TrustedRootError> {

@@ -158,3 +158,12 @@ impl Refusal {
         }
     }
 }
+
+/// Whether a text is a DNS label (RFC 1123), as the name of a namespace is.
+fn is_label(name: &str) -> bool {
+    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(inside)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}

@@ -162,9 +162,10 @@ impl History {
             return None;
         }
         let next = self.next_record();
-        let differs = match self.uid.is_empty() {
-            true => next != self.record,
-            false => next.rollback != self.record.rollback,
+        let differs = if self.uid.is_empty() {
+            next != self.record
+        } else {
+            next.rollback != self.record.rollback
         };
         differs.then_some(next)
     }

@@ -460,9 +460,10 @@ impl Reconciler {
         let applied = self.applied.as_ref().map(|applied| applied.guest);
         let from = rollback.as_ref().and_then(|rollback| rollback.instead_of);
         self.history.set_rollback(rollback);
-        match applied.is_some() && applied == from {
-            true => Step::Stop(problem),
-            false => Step::Refused(problem),
+        if applied.is_some() && applied == from {
+            Step::Stop(problem)
+        } else {
+            Step::Refused(problem)
         }
     }
 

@@ -214,13 +214,11 @@ impl Records {
             Err(error) => return Err(error.to_string()),
         };
         let object: Json = serde_json::from_slice(&answer).unwrap_or_default();
-        match is_asked && object["status"]["rollback"].is_null() {
-            true => Err(
-                "the cluster's definitions are older than this process: windlass crds | kubectl apply -f -"
-                    .to_owned(),
-            ),
-            false => Ok(()),
+        if is_asked && object["status"]["rollback"].is_null() {
+            let why = "the cluster's definitions are older than this process: windlass crds | kubectl apply -f -";
+            return Err(why.to_owned());
         }
+        Ok(())
     }
 
     fn write_file(&self, path: &Path, record: &Record) -> io::Result<()> {

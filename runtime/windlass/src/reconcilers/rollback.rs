@@ -1,5 +1,10 @@
-//! A rollback: a reconciler serves another revision than the one in its file. Entry point: [`RollbackChoice::take`].
+//! A rollback: a reconciler serves another revision than the one in its file. Entry points: [`Reconcilers::roll_back`] and
+//! [`RollbackChoice::take`].
 
+use super::reconciler::Reconciler;
+use super::{Change, Reconcilers, owner};
+use crate::app::rollback::{Refusal, RollbackCall};
+use crate::config::kinds::Origin;
 use crate::config::record::{KnownRevision, Rollback};
 use crate::status::view::RollbackRequest;
 use windlass_sandbox::Digest;
@@ -97,6 +102,49 @@ pub(super) enum RollbackChoiceError {
         /// The revisions that are kept.
         kept: String,
     },
+}
+
+impl Reconcilers {
+    /// Starts to roll a reconciler back, or to undo that, under the current documents. [`Self::next`] and [`Self::report`] answer the call.
+    pub(crate) fn roll_back(&mut self, call: RollbackCall) {
+        let Some(request) = call.request() else {
+            return;
+        };
+        let name = request.reconciler.clone();
+        let Some(reconciler) = self.by_name.get_mut(&name) else {
+            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
+            return call.answer(Err(Refusal::Unknown(message)));
+        };
+        // Only the process that leads writes it on the object, from which the others have it.
+        let is_object = reconciler.desired().document.origin == Origin::Cluster;
+        if is_object && !self.sources.records.leads() {
+            let message = "another process leads: ask that one".to_owned();
+            return call.answer(Err(Refusal::Busy(message)));
+        }
+        match reconciler.accept(call) {
+            Ok(()) => self.read(&name),
+            Err(call) => {
+                let message = format!("reconciler {name} is being rolled back already: try again");
+                call.answer(Err(Refusal::Busy(message)));
+            }
+        }
+    }
+
+    /// Stops what serves, because an operator rolled back from it and its rollback cannot serve.
+    pub(super) fn stop(&mut self, name: &str, problem: String) -> Vec<Change> {
+        let stopped = self.by_name.get_mut(name).and_then(Reconciler::stop);
+        if let Some(inputs) = &stopped {
+            self.guests.remove(name);
+            self.reloads.forget(inputs.tenant(), name);
+        }
+        self.refused(name, problem);
+        self.drop_unused();
+        let owner = stopped.and_then(|inputs| owner(name, &inputs));
+        owner
+            .map(|(tenant, name)| Change::Remove(tenant, name))
+            .into_iter()
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -20,8 +20,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use windlass_files::Problem;
-use windlass_files::{Target, Watch};
+use windlass_files::{Problem, Target, Watch};
 use windlass_fleet::TenantName;
 use windlass_fleet::manager::TenantOptions;
 

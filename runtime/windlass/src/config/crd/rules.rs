@@ -8,11 +8,8 @@ use super::SchemaError;
 use crate::config::kinds::bounded::VALIDATIONS;
 use serde_json::{Value as Json, json};
 
-/// A name of a namespace.
-const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
-
-/// A class of objects.
-const CLASS: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+/// A DNS label: a name of a namespace, or a class.
+const LABEL: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 
 /// A name of an image, and what a Tenant allows of them: the host is always written.
 const IMAGE: &str = "^(oci://)?(localhost|[a-z0-9-]+[.:][a-z0-9.:-]+)/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$";
@@ -45,29 +42,29 @@ enum Bound {
 use Bound::{Each, Filled, Form, List, ListOf, Text, Words};
 
 const BOUNDS: &[(&str, &str, Bound)] = &[
-    ("ProviderSpec", "class", Form(CLASS)),
-    ("TenantSpec", "class", Form(CLASS)),
-    ("ReconcilerSpec", "class", Form(CLASS)),
+    ("ProviderSpec", "class", Form(LABEL)),
+    ("TenantSpec", "class", Form(LABEL)),
+    ("ReconcilerSpec", "class", Form(LABEL)),
     ("ProviderSpec", "prefix", Form("^[ -\"$-~]+$")),
-    ("HubSecretSpec", "namespace", Form(NAMESPACE)),
+    ("HubSecretSpec", "namespace", Form(LABEL)),
     ("HubSecretSpec", "name", Text),
     ("HubSecretSpec", "key", Text),
     ("HubSecretSpec", "key", Filled("kubeconfig")),
     ("HubSecretSpec", "context", Text),
     ("ReadySpec", "condition", Text),
-    ("KubeconfigSecretsSpec", "namespaces", ListOf(NAMESPACE)),
+    ("KubeconfigSecretsSpec", "namespaces", ListOf(LABEL)),
     ("KubeconfigSecretsSpec", "key", Text),
     ("KubeconfigSecretsSpec", "key", Filled("kubeconfig")),
     ("KubeconfigSecretsSpec", "context", Text),
-    ("ClusterApiSpec", "namespaces", ListOf(NAMESPACE)),
-    ("ClusterProfilesSpec", "namespaces", ListOf(NAMESPACE)),
+    ("ClusterApiSpec", "namespaces", ListOf(LABEL)),
+    ("ClusterProfilesSpec", "namespaces", ListOf(LABEL)),
     ("ClusterProfilesSpec", "accessProviders", List),
     ("ApiExportSpec", "endpointSlice", Text),
     ("ApiExportSpec", "name", Text),
     ("ApiExportSpec", "path", Text),
     ("WorkspaceTypeSpec", "workspaceType", Text),
     ("Impersonate", "user", Text),
-    ("NamespaceClaim", "names", ListOf(NAMESPACE)),
+    ("NamespaceClaim", "names", ListOf(LABEL)),
     ("NamespaceClaim", "selector", Text),
     ("TenantClusters", "names", List),
     ("TenantClusters", "providers", List),
@@ -101,7 +98,7 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ),
     ("RuleSpec", "namespaces", List),
     // Of a Manager, which is no object of a cluster: in the values of the chart.
-    ("ManagerSpec", "class", Form(CLASS)),
+    ("ManagerSpec", "class", Form(LABEL)),
     ("AdminSpec", "address", Form(ADDRESS)),
     ("AdminSpec", "probeAddress", Form(ADDRESS)),
     ("AdminSpec", "metricsAddress", Form(ADDRESS)),

@@ -117,6 +117,14 @@ impl<T: Measure + JsonSchema, const LEAST: u64, const MOST: u64> JsonSchema
 pub(crate) struct Items<T, const LEAST: usize, const MOST: usize>(Vec<T>);
 
 impl<T, const LEAST: usize, const MOST: usize> Items<T, LEAST, MOST> {
+    /// The bounds as people read them.
+    fn range() -> String {
+        match LEAST {
+            0 => format!("up to {MOST} items"),
+            least => format!("{least} to {MOST} items"),
+        }
+    }
+
     /// The list, if its length is within the bounds.
     pub(crate) fn new(items: Vec<T>) -> Option<Self> {
         (LEAST..=MOST).contains(&items.len()).then_some(Self(items))
@@ -144,8 +152,8 @@ impl<'de, T: Deserialize<'de>, const LEAST: usize, const MOST: usize> Deserializ
         let items = Vec::deserialize(deserializer)?;
         let found = items.len();
         Self::new(items).ok_or_else(|| {
-            let expected = format_args!("expected {LEAST} to {MOST} items, found {found}");
-            de::Error::custom(expected)
+            let range = Self::range();
+            de::Error::custom(format_args!("expected {range}, found {found}"))
         })
     }
 }
@@ -165,7 +173,7 @@ impl<T: JsonSchema, const LEAST: usize, const MOST: usize> JsonSchema for Items<
             schema.insert("minItems".to_owned(), LEAST.into());
         }
         schema.insert("maxItems".to_owned(), MOST.into());
-        schema.insert(RANGE.to_owned(), format!("{LEAST} to {MOST} items").into());
+        schema.insert(RANGE.to_owned(), Self::range().into());
         schema
     }
 }

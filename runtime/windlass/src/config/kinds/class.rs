@@ -1,11 +1,8 @@
 //! The class of objects: which of several processes handles them. Entry point: [`Class`].
 
-use crate::config::kinds::{Origin, Refusal};
+use crate::config::kinds::{Origin, Refusal, is_label};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Most bytes of a class.
-const LONGEST: usize = 63;
 
 /// A class, as an Ingress has one. Objects without one, and a process without one, are of one class too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,22 +17,14 @@ impl Class {
 
     /// Refuses what is no name.
     pub(super) fn check(this: Option<&Self>) -> Result<(), Refusal> {
-        let Some(Self(text)) = this else {
-            return Ok(());
-        };
-        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_good = (1..=LONGEST).contains(&text.len())
-            && text.bytes().all(|byte| is_inner(byte) || byte == b'-')
-            && text.bytes().next().is_some_and(is_inner)
-            && text.bytes().last().is_some_and(is_inner);
-        match is_good {
-            true => Ok(()),
-            false => {
+        match this {
+            Some(Self(text)) if !is_label(text) => {
                 let message = format!(
-                    "expected up to {LONGEST} lower-case letters, digits and inner hyphens, found {text:?}: leave it out for objects without a class"
+                    "expected up to 63 lower-case letters, digits and inner hyphens, found {text:?}: leave it out for objects without a class"
                 );
                 Err(Refusal::new("spec.class", message))
             }
+            _ => Ok(()),
         }
     }
 

@@ -95,9 +95,10 @@ fn read(kind: Kind, object: &HubObject) -> Option<(Object, String, String)> {
     let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
     let (owner, heartbeat) = (text("owner"), text("lastHeartbeatTime"));
     let status = Some(status).filter(|_| kind == Kind::Reconciler);
-    let record = status.clone().map(serde_json::from_value);
-    let record: Record = record.and_then(Result::ok).unwrap_or_default();
-    let status: Option<Status> = status.and_then(|status| serde_json::from_value(status).ok());
+    let status = status.as_ref();
+    let record = status.and_then(|status| Record::deserialize(status).ok());
+    let record = record.unwrap_or_default();
+    let status = status.and_then(|status| Status::deserialize(status).ok());
     let uid = object.uid();
     let object = Object {
         kind,

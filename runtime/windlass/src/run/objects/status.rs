@@ -44,8 +44,8 @@ const WIDTH: usize = 8;
 struct Written {
     at: Option<Instant>,
     not_before: Option<Instant>,
-    /// The hash of the status that was sent last, without its heartbeat.
-    hash: u64,
+    /// The hash of the status that was taken last, without its heartbeat; none: it was not.
+    hash: Option<u64>,
 }
 
 /// A write that is due.
@@ -79,7 +79,7 @@ pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
         for (identity, hash, is_done) in results {
             let now = Instant::now();
             let entry = written.entry(identity).or_default();
-            (entry.at, entry.hash) = (Some(now), hash);
+            (entry.at, entry.hash) = (Some(now), is_done.then_some(hash));
             entry.not_before = (!is_done).then(|| now + AGAIN);
         }
     }
@@ -110,10 +110,8 @@ fn due(
         }?;
         let hash = hash(&status);
         // The server did not keep what was sent: its definitions may be older than this process, and then it never does.
-        let change = match last.is_some_and(|last| last.at.is_some() && last.hash == hash) {
-            true => Change::Numbers,
-            false => change,
-        };
+        let is_sent = last.is_some_and(|last| last.hash == Some(hash));
+        let change = if is_sent { Change::Numbers } else { change };
         let is_fresh = last.and_then(|last| last.at);
         let is_fresh = is_fresh.is_some_and(|at| now.duration_since(at) < NUMBERS);
         if change == Change::Numbers && is_fresh {

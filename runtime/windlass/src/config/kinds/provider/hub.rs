@@ -1,7 +1,7 @@
 //! What sources that read a hub have in common: which cluster that is, and which of its objects count. Entry points: [`HubSpec`] and
 //! [`ReadySpec`].
 
-use crate::config::kinds::Refusal;
+use crate::config::kinds::{Refusal, is_label};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -209,7 +209,7 @@ fn check_namespaces(path: &str, namespaces: Option<&[String]>) -> Result<(), Ref
         let message = "the list is empty: name at least one, or leave it out for all namespaces";
         return Err(Refusal::new(path, message));
     }
-    match namespaces.iter().position(|name| !is_namespace(name)) {
+    match namespaces.iter().position(|name| !is_label(name)) {
         None => Ok(()),
         Some(index) => Err(Refusal::new(
             format!("{path}[{index}]"),
@@ -219,15 +219,6 @@ fn check_namespaces(path: &str, namespaces: Option<&[String]>) -> Result<(), Ref
             ),
         )),
     }
-}
-
-/// Whether a text may be a namespace's name: a DNS label.
-fn is_namespace(name: &str) -> bool {
-    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.chars().all(inside)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 /// Refuses a selector that cannot be read.
