@@ -1,11 +1,10 @@
-//! A fleet in memory, for a guest's unit tests: plain `cargo test`, no component, no server. Entry point: [`TestFleet`].
+//! A fleet in memory, for a guest's unit tests: plain `cargo test`, no component. Entry point: [`TestFleet`].
 //!
-//! A [`TestCluster`] keeps objects and answers as an API server does, as far as controllers rely on it: versions and conflicts,
-//! absence, generation, the status subresource, label selectors, paging, merge patches, server-side apply without managed
-//! fields (a field that an apply no longer names goes, another writer's field is never a conflict), finalizers, and the
-//! deletion of what an owner leaves behind. It checks no schema, and serves the cached read like the live one.
+//! A [`TestCluster`] is a cluster of the in-memory API server of `windlass dev` and `windlass test`, which the first one of a process starts
+//! (`windlass fleet`): it behaves as a real one does. It serves the built-in kinds and those whose CustomResourceDefinitions the project has;
+//! [`TestCluster::put`] and [`TestFleet::define`] add kinds without a schema. Reads are never older than the last write.
 //!
-//! ```
+//! ```no_run
 //! # use windlass_sdk::testing::TestFleet;
 //! # use windlass_sdk::{ApiCode, ApiError, GroupVersionKind, ObjectKey, Object};
 //! let fleet = TestFleet::new().config(&serde_json::json!({"greeting": "hello"}));
@@ -14,16 +13,15 @@
 //!     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"},
 //! }));
 //! // alpha.reconcile::<MyGuest>(&key)?, then look at alpha.objects(), alpha.events(), fleet.logs().
-//! # assert_eq!(alpha.objects().len(), 1);
 //! ```
 
-mod apply;
 mod client;
 mod cluster;
-mod fields;
+mod difference;
 mod fleet;
-mod select;
-mod store;
+mod host;
+mod program;
+mod wire;
 
 pub use cluster::TestCluster;
 pub use fleet::{LogLine, TestFleet};

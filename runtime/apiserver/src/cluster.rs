@@ -228,6 +228,19 @@ impl Cluster {
         })
     }
 
+    /// Every object, by kind, namespace and name, also those that a new cluster has.
+    pub fn objects(&self) -> Vec<Value> {
+        self.with(|state| {
+            let kinds = state.store.collections();
+            let served = kinds.filter_map(|id| state.registry.of_collection(id));
+            let objects = served.flat_map(|resource| {
+                let objects = state.store.range(&resource.collection(), "");
+                objects.map(|object| convert::from_storage(object, resource))
+            });
+            objects.collect()
+        })
+    }
+
     /// Deletes an object as a request without options would.
     ///
     /// # Errors
@@ -245,6 +258,11 @@ impl Cluster {
                 .delete(&resource, namespace, name, &DeleteOptions::default())
                 .map(drop)
         })
+    }
+
+    /// Does at once what is done in the background after a change: collects garbage, and empties namespaces and definitions that end.
+    pub fn settle(&self) {
+        while self.inner.state.lock().clean_up_one() {}
     }
 
     /// The version of the newest change.

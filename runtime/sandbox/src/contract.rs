@@ -27,4 +27,5 @@ wasmtime::component::bindgen!({
     with: { "windlass:runtime/client.cluster": crate::contract::handle::ClusterHandle },
     trappable_error_type: { "windlass:runtime/types.api-error" => crate::contract::handle::Refused },
     require_store_data_send: true,
+    additional_derives: [serde::Deserialize, serde::Serialize],
 });

@@ -13,6 +13,7 @@ use crate::contract::windlass::runtime::{client, clock, config as config_import,
 use crate::instance::call::Call;
 use crate::instance::pooled::PooledInstance;
 use crate::instance::teardown::Teardown;
+use crate::native::NativeGuests;
 use crate::options::Options;
 use crate::scheduler::Scheduler;
 use crate::scheduler::priority::all_but_one;
@@ -48,6 +49,8 @@ pub enum SandboxError {
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
+    /// Guests that are processes of their own.
+    natives: NativeGuests,
 }
 
 struct Inner {
@@ -81,6 +84,16 @@ impl Sandbox {
         Self::linked(options, linker)
     }
 
+    /// The same engine, with guests that run as processes of their own in place of components.
+    #[must_use]
+    pub fn with_natives(self, natives: NativeGuests) -> Self {
+        Self { natives, ..self }
+    }
+
+    pub(crate) fn natives(&self) -> &NativeGuests {
+        &self.natives
+    }
+
     /// As [`Self::new`], with the host functions of `link`, whose second argument says whether `fleet` is among them.
     fn linked(
         options: Options,
@@ -109,6 +122,7 @@ impl Sandbox {
                 cache,
                 compilations: FairSemaphore::<Compilations>::new(),
             }),
+            natives: NativeGuests::default(),
         })
     }
 

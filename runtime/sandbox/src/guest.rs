@@ -4,10 +4,12 @@
 //! * A call ends on the revision with which it began.
 //! * A restricted grant takes effect at once, for calls under way too. Other restricted rights take effect at the next call.
 
+mod body;
 pub(crate) mod code;
 mod rights;
 mod status;
 
+pub use body::native_reconciler;
 pub use rights::Rights;
 pub use status::GuestStatus;
 
@@ -15,12 +17,12 @@ use crate::clean::clean;
 use crate::component::revision::{LoadError, Revision};
 use crate::description::Description;
 use crate::engine::Sandbox;
-use crate::guest::code::Code;
 use crate::instance::call::FleetView;
 use crate::options::{Isolation, Limits};
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use arc_swap::ArcSwap;
+use body::Body;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -92,7 +94,7 @@ pub struct Prepared {
 /// A revision with the configuration under which it was described. Replaced as a whole.
 struct Current {
     revision: Revision,
-    code: Arc<Code>,
+    code: Body,
     guest: Arc<GuestContext>,
     isolation: Isolation,
     description: Description,
@@ -299,8 +301,8 @@ impl Current {
             limits: limits.clone(),
             isolation,
         };
-        let code = Code::bind(sandbox, &revision, grant.reaches_other_clusters())?;
-        let code = Arc::new(code.isolated(isolation, &tenant));
+        let fleet = grant.reaches_other_clusters();
+        let code = Body::bind(sandbox, &revision, fleet, isolation, &tenant)?;
         let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
         // At `error`, as the span of a run is.
         let span = tracing::error_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);
@@ -344,7 +346,7 @@ impl Current {
             ..
         } = &*self.guest;
         // Idle instances may hold data that the guest may no longer read.
-        let code = Arc::new(self.code.without_idle(isolation, tenant));
+        let code = self.code.without_idle(isolation, tenant);
         let guest = GuestContext::new(
             tenant.clone(),
             name.clone(),

@@ -47,6 +47,7 @@ mod instance;
 mod capability;
 mod engine;
 mod component;
+mod native;
 mod guest;
 mod inspection;
 
@@ -59,9 +60,12 @@ pub use description::{DescriptionError, MissingRule};
 pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::code::snapshot::SnapshotError;
-pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights};
+pub use guest::{
+    ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights, native_reconciler,
+};
 pub use inspection::Inspection;
 pub use journal::LogFields;
+pub use native::{NativeError, NativeGuest, NativeGuests, Next, Run, Runs};
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };

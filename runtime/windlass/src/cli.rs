@@ -6,8 +6,8 @@ mod authors;
 mod operators;
 
 pub(crate) use authors::{
-    BuildArgs, CheckArgs, CrdsArgs, DevArgs, NewArgs, PullArgs, PushArgs, RegistryArgs, RulesArgs,
-    TestArgs, TypesArgs, UpgradeArgs,
+    BuildArgs, CheckArgs, CrdsArgs, DevArgs, FleetArgs, NewArgs, PullArgs, PushArgs, RegistryArgs,
+    RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, GetArgs, KcpCommand, PreflightArgs, PublishArgs, RbacArgs, RequeueArgs,
@@ -96,6 +96,11 @@ pub(crate) enum Command {
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
     Test(TestArgs),
+    /// Serve clusters in memory to the unit tests of a guest
+    ///
+    /// The SDKs' test kits start it by themselves. Prints the path of a socket that only this user reaches; each connection has a fleet of its
+    /// own. Ends with its standard input.
+    Fleet(FleetArgs),
     /// Find the rules that the tests of a guest need, and that DIR/windlass.yaml lacks
     ///
     /// Runs the tests as `windlass test` does, with all rights that the tenant allows, and notes what no rule grants. Prints that as rules,

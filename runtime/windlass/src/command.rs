@@ -7,6 +7,7 @@ mod client;
 pub(crate) mod completion;
 pub(crate) mod crds;
 pub(crate) mod dev;
+pub(crate) mod fleet;
 pub(crate) mod get;
 pub(crate) mod kcp;
 pub(crate) mod new;

@@ -1,6 +1,9 @@
 //! What the tools of authors need of the program: this machine, the sandbox, and the in-memory fleet of a configuration. Entry points:
 //! [`builder`] and [`fleet`].
 
+pub(crate) mod native;
+pub(crate) mod socket;
+pub(crate) mod test_fleet;
 mod workspaces;
 
 use crate::config::load::Configuration;

@@ -26,9 +26,12 @@ use windlass_fleet::name::NameError;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, TenantName};
 use windlass_sandbox::{
-    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Revision,
-    Rights, Sandbox, Tenant,
+    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, NativeGuests, Options,
+    Prepared, Revision, Rights, Sandbox, Tenant,
 };
+
+/// How long a run of a guest may take that is a process of its own: somebody may be debugging it.
+const LONGEST_NATIVE_RUN: Duration = Duration::from_secs(86_400);
 
 /// The options of a controller that its document sets, and not its guest.
 pub(crate) struct Shape {
@@ -167,8 +170,9 @@ impl Guests {
         options: &Options,
         registry: Arc<GuestRegistry>,
         needs: Option<ReconcilerNeeds>,
+        natives: NativeGuests,
     ) -> Result<Self> {
-        let sandbox = engine::start(options)?;
+        let sandbox = engine::start(options)?.with_natives(natives);
         Ok(Self {
             sandbox,
             registry,
@@ -245,13 +249,16 @@ impl Guests {
     pub(crate) async fn load(&self, load: Load) -> Result<Loaded, LoadFailure> {
         let Load {
             revision,
-            options,
+            mut options,
             config,
             place,
             serving,
             shape,
         } = load;
         let revision = revision.await?;
+        if revision.is_native() {
+            options.limits.timeout = LONGEST_NATIVE_RUN;
+        }
         check_config(&revision, config.as_ref(), &place)?;
         let rights = Rights {
             grant: options.grant.clone(),

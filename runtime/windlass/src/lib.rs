@@ -61,7 +61,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let filter = cli.log.as_deref().or(variable.as_deref());
     // Tests and builds print their results themselves.
     let usual = match cli.command {
-        Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
+        Command::Test(_) | Command::Rules(_) | Command::Build(_) | Command::Fleet(_) => "warn",
         Command::Push(_) | Command::Pull(_) => "warn",
         Command::Check(_) | Command::Crds(_) => "warn",
         // Their output says why a cluster is not reached.
@@ -90,6 +90,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::New(args) => command::new::execute(&args, format),
             Command::Build(args) => command::build::execute(args, format, engine).await,
             Command::Test(args) => command::test::execute(args, format, engine).await,
+            Command::Fleet(args) => command::fleet::execute(args).await,
             Command::Rules(args) => command::rules::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Push(args) => command::registry::push(args, format, engine).await,

@@ -49,7 +49,7 @@ use windlass_fleet::manager::{Builder, Manager, ManagerOptions, TenantOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::Provider;
 use windlass_registry::Registries;
-use windlass_sandbox::Options;
+use windlass_sandbox::{NativeGuests, Options};
 
 /// How long a start waits for slow guests once one guest serves.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -74,6 +74,8 @@ pub(crate) struct RunOptions {
     pub(crate) then: Option<Box<dyn FnMut() -> Option<Duration> + Send>>,
     /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
+    /// Guests that run as processes of their own, for their authors.
+    pub(crate) natives: NativeGuests,
     /// The options of the sandbox.
     pub(crate) engine: Options,
     /// Ends the run.
@@ -178,6 +180,7 @@ impl Startup {
             &options.engine,
             guest_registry.clone(),
             options.needs.clone(),
+            options.natives.clone(),
         )?;
         let guests_heartbeat = guests.heartbeat();
         let cache = options.engine.cache.as_ref();

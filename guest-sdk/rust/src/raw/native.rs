@@ -22,7 +22,7 @@ impl Handle {
     /// Runs one call.
     fn run(&self, operation: &Operation) -> Answer<Reply> {
         match self {
-            Self::Memory(cluster) => run(cluster, operation),
+            Self::Memory(cluster) => cluster.run(operation),
             #[cfg(test)]
             Self::Script(script) => script.run(operation),
         }
@@ -142,7 +142,7 @@ impl Handle {
         options: &DeleteOptions,
     ) -> Answer<()> {
         match self {
-            Self::Memory(cluster) => cluster.serve_delete_collection(kind, selection, options),
+            Self::Memory(cluster) => cluster.delete_collection(kind, selection, options),
             #[cfg(test)]
             Self::Script(_) => unreachable!("no case deletes a collection"),
         }
@@ -150,7 +150,7 @@ impl Handle {
 
     pub(super) fn record_event(&self, event: &Event) {
         match self {
-            Self::Memory(cluster) => cluster.serve_event(event),
+            Self::Memory(cluster) => cluster.record(event),
             #[cfg(test)]
             Self::Script(script) => script.record(event),
         }
@@ -160,38 +160,12 @@ impl Handle {
         match self {
             Self::Memory(cluster) => operations
                 .iter()
-                .map(|operation| run(cluster, operation))
+                .map(|operation| cluster.run(operation))
                 .collect(),
             #[cfg(test)]
             Self::Script(script) => script.batch(operations),
         }
     }
-}
-
-fn run(cluster: &TestCluster, operation: &Operation) -> Answer<Reply> {
-    Ok(match operation {
-        Operation::Get((kind, key, options)) => match cluster.serve_get(kind, key, options)? {
-            Some(object) => Reply::Object(object),
-            None => Reply::Nothing,
-        },
-        Operation::Create((kind, object, options)) => {
-            Reply::Object(cluster.serve_create(kind, object, options)?)
-        }
-        Operation::Update((kind, object, options)) => {
-            Reply::Object(cluster.serve_update(kind, object, options)?)
-        }
-        Operation::Patch((kind, key, patch_type, patch, options)) => {
-            Reply::Object(cluster.serve_patch(kind, key, *patch_type, patch, options)?)
-        }
-        Operation::Apply((kind, object, options)) => {
-            Reply::Object(cluster.serve_apply(kind, object, options)?)
-        }
-        Operation::Delete((kind, key, options)) => {
-            cluster.serve_delete(kind, key, options)?;
-            Reply::Nothing
-        }
-        Operation::List((kind, options)) => Reply::Page(cluster.serve_list(kind, options)?),
-    })
 }
 
 pub(super) fn fleet_clusters(label_selector: Option<&str>) -> Answer<Vec<ClusterInfo>> {
@@ -216,7 +190,7 @@ pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
 pub(super) fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {
     operations
         .iter()
-        .map(|(cluster, operation)| run(&find(cluster)?, operation))
+        .map(|(cluster, operation)| find(cluster)?.run(operation))
         .collect()
 }
 

@@ -1,241 +1,89 @@
-//! The contract's functions on a test cluster. Entry point: the methods `serve_…` of [`TestCluster`], which only
-//! [`crate::raw`] calls.
+//! The calls of a guest on a cluster of a test. Entry points: [`TestCluster::run`] and its neighbours, which only [`crate::raw`] calls.
 
 use super::Verb;
 use super::cluster::TestCluster;
-use super::select::{field_selector, label_selector, labels_of};
-use super::store::{Part, Store, invalid, key_of};
+use super::wire;
 use crate::dependents::OWNER;
 use crate::error::ApiError;
 use crate::types::{
-    ApplyOptions, DeleteOptions, Event, GetOptions, GroupVersionKind, ListOptions, ListPage,
-    ObjectKey, PatchType, Projection, Selection, WriteOptions,
+    DeleteOptions, Event, GroupVersionKind, ListOptions, Operation, Reply, Selection,
 };
 use serde_json::Value;
 
-/// Items of a page if the call sets no limit.
-const PAGE: usize = 500;
-
 impl TestCluster {
-    /// Counts a call, and fails it if the test asked for it.
-    fn call<T>(
-        &self,
-        verb: Verb,
-        serve: impl FnOnce(&mut Store) -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let state = &mut *self.state.borrow_mut();
-        state.calls.push(verb);
-        match state
-            .failures
-            .iter()
-            .position(|(failing, _)| *failing == verb)
-        {
-            Some(at) => Err(state.failures.remove(at).1),
-            None => serve(&mut state.store),
-        }
-    }
-
-    pub(crate) fn serve_get(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        options: &GetOptions,
-    ) -> Result<Option<String>, ApiError> {
-        self.call(Verb::Get, |store| {
-            Part::of(options.subresource.as_deref())?;
-            Ok(store
-                .get(kind, key)
-                .map(|object| projected(object, options.projection)))
-        })
-    }
-
-    pub(crate) fn serve_list(
-        &self,
-        kind: &GroupVersionKind,
-        options: &ListOptions,
-    ) -> Result<ListPage, ApiError> {
-        self.call(Verb::List, |store| {
-            let owned = match &options.index {
-                None => None,
-                Some((name, uid)) if name == OWNER => Some(format!("{OWNER}={uid}")),
-                Some(_) => {
-                    return Err(invalid(
-                        "a test cluster has no indexes: list by label, or test with a real cluster",
-                    ));
-                }
-            };
-            let (namespace, labels) = (
-                options.namespace.as_deref(),
-                owned.as_deref().or(options.label_selector.as_deref()),
-            );
-            let selected = select(
-                store,
-                kind,
-                namespace,
-                labels,
-                options.field_selector.as_deref(),
-            )?;
-            let start: usize = match &options.continue_token {
-                Some(token) => token
-                    .parse()
-                    .map_err(|_| invalid("the continue token is of another list"))?,
-                None => 0,
-            };
-            let size = if options.limit == 0 {
-                PAGE
-            } else {
-                options.limit as usize
-            };
-            let end = selected.len().min(start.saturating_add(size));
-            let page = selected.get(start..end).unwrap_or_default();
-            Ok(ListPage {
-                items: page
-                    .iter()
-                    .map(|object| projected(object, options.projection))
-                    .collect(),
-                continue_token: (end < selected.len()).then(|| end.to_string()),
-                resource_version: store.version().to_string(),
-            })
-        })
-    }
-
-    pub(crate) fn serve_create(
-        &self,
-        kind: &GroupVersionKind,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        self.call(Verb::Create, |store| {
-            Ok(store
-                .create(kind, parse(object)?, options.dry_run)?
-                .to_string())
-        })
-    }
-
-    pub(crate) fn serve_update(
-        &self,
-        kind: &GroupVersionKind,
-        object: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        self.call(Verb::Update, |store| {
-            let part = Part::of(options.subresource.as_deref())?;
-            Ok(store
-                .update(kind, parse(object)?, part, options.dry_run)?
-                .to_string())
-        })
-    }
-
-    pub(crate) fn serve_patch(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        patch_type: PatchType,
-        patch: &str,
-        options: &WriteOptions,
-    ) -> Result<String, ApiError> {
-        self.call(Verb::Patch, |store| {
-            if patch_type != PatchType::Merge {
-                return Err(invalid("a test cluster knows merge patches only"));
+    /// Runs one call.
+    pub(crate) fn run(&self, operation: &Operation) -> Result<Reply, ApiError> {
+        let answer = match operation {
+            Operation::List((kind, options)) => {
+                let listed = Operation::List((kind.clone(), unindexed(options)?));
+                self.call(Verb::List, |handle| wire::function(handle, &listed))
             }
-            let part = Part::of(options.subresource.as_deref())?;
-            Ok(store
-                .merge_patch(kind, key, &parse(patch)?, part, options.dry_run)?
-                .to_string())
-        })
+            _ => self.call(verb(operation), |handle| wire::function(handle, operation)),
+        };
+        answer.map(wire::reply)
     }
 
-    pub(crate) fn serve_apply(
-        &self,
-        kind: &GroupVersionKind,
-        object: &str,
-        options: &ApplyOptions,
-    ) -> Result<String, ApiError> {
-        self.call(Verb::Apply, |store| {
-            let part = Part::of(options.subresource.as_deref())?;
-            Ok(store
-                .apply(kind, &parse(object)?, part, options.dry_run)?
-                .to_string())
-        })
-    }
-
-    pub(crate) fn serve_delete(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-        options: &DeleteOptions,
-    ) -> Result<(), ApiError> {
-        self.call(Verb::Delete, |store| {
-            store.delete(
-                kind,
-                key,
-                options.uid.as_deref(),
-                options.resource_version.as_deref(),
-                options.dry_run,
-            )
-        })
-    }
-
-    pub(crate) fn serve_delete_collection(
+    /// Deletes a selection.
+    pub(crate) fn delete_collection(
         &self,
         kind: &GroupVersionKind,
         selection: &Selection,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        self.call(Verb::DeleteCollection, |store| {
-            let (namespace, labels) = (
-                selection.namespace.as_deref(),
-                selection.label_selector.as_deref(),
-            );
-            let selected = select(
-                store,
-                kind,
-                namespace,
-                labels,
-                selection.field_selector.as_deref(),
-            )?;
-            let keys: Vec<ObjectKey> = selected.iter().filter_map(key_of).collect();
-            if !options.dry_run {
-                keys.iter().for_each(|key| store.remove(kind, key));
-            }
-            Ok(())
-        })
+        let function = |handle| wire::delete_collection(handle, kind, selection, options);
+        self.call(Verb::DeleteCollection, function).map(drop)
     }
 
-    pub(crate) fn serve_event(&self, event: &Event) {
+    /// Keeps an event for the test.
+    pub(crate) fn record(&self, event: &Event) {
         self.state.borrow_mut().events.push(event.clone());
     }
-}
 
-fn select(
-    store: &Store,
-    kind: &GroupVersionKind,
-    namespace: Option<&str>,
-    labels: Option<&str>,
-    fields: Option<&str>,
-) -> Result<Vec<Value>, ApiError> {
-    let (labels_match, fields_match) = (label_selector(labels)?, field_selector(fields)?);
-    let selected = store.of_kind(kind).filter(|object| {
-        let here = namespace.is_none_or(|namespace| object["metadata"]["namespace"] == namespace);
-        here && labels_match(&labels_of(object)) && fields_match(object)
-    });
-    Ok(selected.cloned().collect())
-}
-
-fn projected(object: &Value, projection: Projection) -> String {
-    if projection == Projection::Full {
-        return object.to_string();
+    /// Counts a call, and fails it if the test asked for it.
+    fn call(&self, verb: Verb, function: impl FnOnce(u32) -> Value) -> Result<Value, ApiError> {
+        let failure = {
+            let state = &mut *self.state.borrow_mut();
+            state.calls.push(verb);
+            let mut failures = state.failures.iter();
+            let at = failures.position(|(failing, _)| *failing == verb);
+            at.map(|at| state.failures.remove(at).1)
+        };
+        match failure {
+            Some(error) => Err(error),
+            None => wire::result(self.fleet.call(self.name(), function)),
+        }
     }
-    let kept = ["apiVersion", "kind", "metadata"].iter();
-    Value::Object(
-        kept.filter_map(|field| Some(((*field).to_owned(), object.get(*field)?.clone())))
-            .collect(),
-    )
-    .to_string()
 }
 
-fn parse(text: &str) -> Result<Value, ApiError> {
-    serde_json::from_str(text).map_err(|error| invalid(format!("not JSON: {error}")))
+/// The same list without the index of dependents: a fleet of tests watches nothing, so it has no indexes.
+fn unindexed(options: &ListOptions) -> Result<ListOptions, ApiError> {
+    let owned = match &options.index {
+        None => return Ok(options.clone()),
+        Some((name, uid)) if name == OWNER => format!("{OWNER}={uid}"),
+        Some((name, _)) => {
+            let message = format!(
+                "a fleet of tests has no index {name:?}: list by label, or use `windlass test`"
+            );
+            return Err(ApiError::new(crate::ApiCode::Invalid, message).with_status(422));
+        }
+    };
+    Ok(ListOptions {
+        index: None,
+        label_selector: Some(owned),
+        ..options.clone()
+    })
+}
+
+fn verb(operation: &Operation) -> Verb {
+    match operation {
+        Operation::Get(_) => Verb::Get,
+        Operation::List(_) => Verb::List,
+        Operation::Create(_) => Verb::Create,
+        Operation::Update(_) => Verb::Update,
+        Operation::Patch(_) => Verb::Patch,
+        Operation::Apply(_) => Verb::Apply,
+        Operation::Delete(_) => Verb::Delete,
+    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! One cluster of a test. Entry point: [`TestCluster`].
 
 use super::Verb;
-use super::fields::difference;
+use super::difference::difference;
 use super::fleet::TestFleet;
-use super::store::Store;
+use super::wire;
 use crate::cluster::Cluster;
 use crate::error::{ApiError, Result, settled};
 use crate::raw::Handle;
 use crate::resource::{Object, Resource, Typed, encode};
 use crate::types::{Action, Event, GroupVersionKind, ObjectKey, Request};
 use crate::{Mapper, Reconciler};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -22,14 +21,12 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct TestCluster {
     name: Rc<str>,
-    fleet: TestFleet,
+    pub(super) fleet: TestFleet,
     pub(super) state: Rc<RefCell<State>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) store: Store,
-    pub(super) labels: BTreeMap<String, String>,
     pub(super) events: Vec<Event>,
     /// Calls that the guest made, in order.
     pub(super) calls: Vec<Verb>,
@@ -69,8 +66,10 @@ impl TestCluster {
             cluster: self.name.to_string(),
             key: key.clone(),
         };
-        self.fleet
-            .enter(|| settled(G::reconcile(&request, &self.client())))
+        let run = || settled(G::reconcile(&request, &self.client()));
+        let result = self.fleet.enter(run);
+        self.fleet.end_run();
+        result
     }
 
     /// Calls the guest's `reconcile` and returns the number of its writes in this cluster. A second call should return 0.
@@ -92,7 +91,9 @@ impl TestCluster {
         kind: &GroupVersionKind,
         objects: &[Object],
     ) -> Result<Vec<Request>> {
-        self.fleet.enter(|| G::map(&self.client(), kind, objects))
+        let requests = self.fleet.enter(|| G::map(&self.client(), kind, objects));
+        self.fleet.end_run();
+        requests
     }
 
     /// The guest's client, for a test of a part of a guest. Use it inside [`TestFleet::enter`] if that part logs,
@@ -102,12 +103,16 @@ impl TestCluster {
         Cluster::from_handle(Handle::Memory(self.clone()))
     }
 
-    /// Stores an object as another writer would: creates it, or replaces the fields that it names.
+    /// Stores an object as another writer would, by a server-side apply: creates it, or replaces the fields that it names. Its namespace
+    /// is made if it lacks, and a kind that is not served is defined without a schema. With a `deletionTimestamp` it is deleted then,
+    /// which finalizers hold up.
     ///
     /// # Panics
-    /// When it has no `apiVersion`, `kind` or name.
+    /// When the server refuses it.
     pub fn put(&self, object: Value) {
-        self.state.borrow_mut().store.put(object);
+        let object = object.to_string();
+        self.fleet
+            .test(&json!({"Put": {"cluster": self.name(), "object": object}}));
     }
 
     /// As [`Self::put`], for an object with a type.
@@ -125,20 +130,23 @@ impl TestCluster {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test's own mistake")]
     pub fn object<T: Typed>(&self, key: &ObjectKey) -> Option<T> {
-        let value = self.state.borrow().store.get(&T::KIND.into(), key)?.clone();
+        let value = self.asked("Stored", &T::KIND.into(), key, &Value::Null);
+        if value.is_null() {
+            return None;
+        }
         Some(serde_json::from_value(value).expect("the stored object is of this type"))
     }
 
-    /// Every object, by kind, namespace and name.
+    /// Every object that the test and the guest have made, by kind, namespace and name.
     #[must_use]
     pub fn objects(&self) -> Vec<Object> {
-        self.state
-            .borrow()
-            .store
-            .all()
-            .cloned()
-            .map(Object)
-            .collect()
+        match self
+            .fleet
+            .test(&json!({"Objects": {"cluster": self.name()}}))
+        {
+            Value::Array(objects) => objects.into_iter().map(Object).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Changes an object as another writer would: stores what differs after the change, removes what is no longer there, and
@@ -153,8 +161,7 @@ impl TestCluster {
         change(&mut object);
         assert_eq!(object.key(), named, "an edit keeps the name");
         let patch = difference(&before, &value_of(&object));
-        let store = &mut self.state.borrow_mut().store;
-        store.edit(&T::KIND.into(), key, &patch);
+        self.asked("Merge", &T::KIND.into(), key, &patch);
     }
 
     /// Deletes an object as another writer would, and the objects that had no other owner.
@@ -164,7 +171,18 @@ impl TestCluster {
 
     /// As [`Self::remove`], for a kind without a type.
     pub fn remove_object(&self, kind: &GroupVersionKind, key: &ObjectKey) {
-        self.state.borrow_mut().store.remove(kind, key);
+        self.asked("Remove", kind, key, &Value::Null);
+    }
+
+    /// Does something with an object, as another writer.
+    fn asked(&self, what: &str, kind: &GroupVersionKind, key: &ObjectKey, patch: &Value) -> Value {
+        let mut asked = json!({
+            "cluster": self.name(), "kind": wire::kind(kind), "namespace": key.namespace, "name": key.name,
+        });
+        if !patch.is_null() {
+            asked["patch"] = patch.clone();
+        }
+        self.fleet.test(&json!({ what: asked }))
     }
 
     /// Lets the next call of this verb fail. Several errors are used in order, one for each call.
@@ -174,10 +192,9 @@ impl TestCluster {
 
     /// Gives the cluster a label, for `fleet::clusters_labelled`.
     pub fn label(&self, key: impl Into<String>, value: impl Into<String>) {
-        self.state
-            .borrow_mut()
-            .labels
-            .insert(key.into(), value.into());
+        let (key, value) = (key.into(), value.into());
+        self.fleet
+            .test(&json!({"Cluster": {"name": self.name(), "labels": {key: value}}}));
     }
 
     /// Events that the guest recorded here.
@@ -201,10 +218,6 @@ impl TestCluster {
             .iter()
             .filter(|verb| verb.is_write())
             .count()
-    }
-
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        self.state.borrow().labels.clone()
     }
 }
 

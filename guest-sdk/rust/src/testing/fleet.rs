@@ -1,11 +1,12 @@
 //! Several clusters, and the config, clock and log of a guest. Entry point: [`TestFleet`].
 
 use super::cluster::TestCluster;
-use super::select;
+use super::host::Host;
+use super::wire;
 use crate::Reconciler;
 use crate::error::{ApiError, Result};
-use crate::types::{ClusterInfo, Description, Level};
-use serde_json::Value;
+use crate::types::{ClusterInfo, Description, GroupVersionKind, Level};
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +21,7 @@ struct Inner {
     now: String,
     clusters: BTreeMap<String, TestCluster>,
     logs: Vec<LogLine>,
+    host: Host,
 }
 
 /// A line that the guest logged.
@@ -49,6 +51,7 @@ impl TestFleet {
             now,
             clusters: BTreeMap::new(),
             logs: Vec::new(),
+            host: Host::default(),
         };
         Self(Rc::new(RefCell::new(inner)))
     }
@@ -71,12 +74,20 @@ impl TestFleet {
         if let Some(cluster) = self.find(name) {
             return cluster;
         }
+        self.test(&json!({"Cluster": {"name": name}}));
         let cluster = TestCluster::new(self.clone(), name);
         self.0
             .borrow_mut()
             .clusters
             .insert(name.to_owned(), cluster.clone());
         cluster
+    }
+
+    /// Serves a kind without a schema in the clusters that were made so far. Not needed for kinds that are built in, that the project
+    /// has a CustomResourceDefinition of, or of which the test puts an object.
+    pub fn define(&self, kind: &GroupVersionKind, namespaced: bool) {
+        let kind = wire::kind(kind);
+        self.test(&json!({"Define": {"kind": kind, "namespaced": namespaced}}));
     }
 
     /// Calls the guest's `describe`.
@@ -105,20 +116,27 @@ impl TestFleet {
     }
 
     pub(crate) fn infos(&self, label_selector: Option<&str>) -> Result<Vec<ClusterInfo>, ApiError> {
-        let matches = select::label_selector(label_selector)?;
-        let mut infos = Vec::new();
-        for (name, cluster) in &self.0.borrow().clusters {
-            let labels = cluster.labels();
-            if matches(&labels) {
-                infos.push(ClusterInfo {
-                    name: name.clone(),
-                    labels: labels.into_iter().collect(),
-                    properties: Vec::new(),
-                    ready: true,
-                });
-            }
-        }
-        Ok(infos)
+        let Some(any) = self.0.borrow().clusters.keys().next().cloned() else {
+            return Ok(Vec::new());
+        };
+        let asked = json!({"Clusters": {"label_selector": label_selector}});
+        let infos = wire::result(self.call(&any, |_| asked))?;
+        Ok(wire::infos(&infos))
+    }
+
+    /// Does something for the test, as another writer.
+    pub(super) fn test(&self, asked: &Value) -> Value {
+        self.0.borrow_mut().host.test(asked)
+    }
+
+    /// Calls a host function with the handle of a cluster.
+    pub(super) fn call(&self, cluster: &str, function: impl FnOnce(u32) -> Value) -> Value {
+        self.0.borrow_mut().host.call(cluster, function)
+    }
+
+    /// Ends the run of a guest, so that what it left without an owner goes.
+    pub(super) fn end_run(&self) {
+        self.0.borrow_mut().host.end();
     }
 
     pub(crate) fn config_text(&self) -> String {

@@ -9,6 +9,7 @@ use crate::component::compiler::{self, CompileError, Compiled};
 use crate::component::section;
 use crate::digest::Digest;
 use crate::engine::Sandbox;
+use crate::native::NativeGuest;
 use crate::options::Compiler;
 use bytes::Bytes;
 use std::fmt;
@@ -61,7 +62,7 @@ struct Inner {
     size: usize,
     /// How long it took to compile. `None`: it was in the cache.
     compiling: Option<Duration>,
-    component: Component,
+    body: Body,
     /// The JSON Schema of its config, if it carries one.
     config_schema: Option<String>,
     /// Sorted.
@@ -70,6 +71,12 @@ struct Inner {
     exports: Vec<String>,
     /// Functions of the resource `cluster` that are imported: `get`, `apply`, …
     functions: Vec<String>,
+}
+
+/// The code of a revision.
+pub(crate) enum Body {
+    Component(Component),
+    Native(NativeGuest),
 }
 
 impl Sandbox {
@@ -106,14 +113,18 @@ impl Sandbox {
         };
         let read = move || {
             let (name, bytes) = read(&source, held.clone(), most)?;
-            link::check_envelope(&name, &bytes)?;
             let digest = Digest::of(&bytes);
             Ok((name, bytes, digest))
         };
+        let natives = self.natives().clone();
         let (name, size, digest, config_schema) = {
-            let read = read.clone();
+            let (read, natives) = (read.clone(), natives.clone());
             off_thread(move || {
                 let (name, bytes, digest) = read()?;
+                if natives.get(digest).is_some() {
+                    return Ok((name, 0, digest, None));
+                }
+                link::check_envelope(&name, &bytes)?;
                 let schema = section::config_schema(&bytes).map_err(|problem| {
                     let name = name.clone();
                     LoadError::ConfigSchema { name, problem }
@@ -122,6 +133,9 @@ impl Sandbox {
             })
             .await?
         };
+        if let Some(native) = natives.get(digest) {
+            return Ok(Revision::native(native, digest));
+        }
         let (component, compiling) = match self.cached(digest).await {
             Some(component) => (component, None),
             None => {
@@ -266,7 +280,7 @@ impl Sandbox {
             digest,
             size,
             compiling: None,
-            component,
+            body: Body::Component(component),
             config_schema: None,
             imports,
             exports,
@@ -310,6 +324,31 @@ fn not_compiled(name: &str, error: CompileError) -> LoadError {
 }
 
 impl Revision {
+    /// The process of a guest, with the digest of what stands in the place of a component.
+    fn native(guest: NativeGuest, digest: Digest) -> Self {
+        let interface = |interface: &str| format!("windlass:runtime/{interface}@0.1.0");
+        Self {
+            inner: Arc::new(Inner {
+                digest,
+                size: 0,
+                compiling: None,
+                body: Body::Native(guest),
+                config_schema: None,
+                imports: ["client", "clock", "config", "fleet", "log"]
+                    .map(interface)
+                    .into(),
+                exports: ["mapper", "reconciler"].map(interface).into(),
+                functions: Vec::new(),
+            }),
+        }
+    }
+
+    /// Whether it is a process of its own, whose calls take as long as they take.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        matches!(self.inner.body, Body::Native(_))
+    }
+
     /// Its digest.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -335,7 +374,10 @@ impl Revision {
 
     /// Initial memory of an instance, in bytes. Zero if it is unknown.
     pub(crate) fn least_memory(&self) -> usize {
-        let Some(needs) = self.inner.component.resources_required() else {
+        let Body::Component(component) = &self.inner.body else {
+            return 0;
+        };
+        let Some(needs) = component.resources_required() else {
             return 0;
         };
         let pages = needs.max_initial_memory_size.unwrap_or(0);
@@ -398,8 +440,8 @@ impl Revision {
         &self.inner.functions
     }
 
-    pub(crate) fn component(&self) -> &Component {
-        &self.inner.component
+    pub(crate) fn body(&self) -> &Body {
+        &self.inner.body
     }
 }
 

@@ -12,7 +12,7 @@ use crate::admission::evictable::Evictable;
 use crate::admission::memory::Reservation;
 use crate::admission::slots::Slot;
 use crate::clean::clean;
-use crate::component::revision::{LoadError, Revision};
+use crate::component::revision::{Body as RevisionBody, LoadError, Revision};
 use crate::contract::exports::windlass::runtime::{mapper, reconciler};
 use crate::contract::handle::{ClusterHandle, Reach};
 use crate::contract::windlass::runtime::types;
@@ -42,7 +42,7 @@ use windlass_fleet::{
 const DESCRIBE_PATIENCE: u32 = 40;
 
 /// Longest reason of a guest that refuses to start, in bytes.
-const REFUSAL: usize = 1000;
+pub(super) const REFUSAL: usize = 1000;
 
 /// How long after its deadline a call that waits, for the host or in the run queue, is cut off. A call that computes is interrupted at
 /// the deadline itself, which is better, because it shows the guest's stack.
@@ -99,9 +99,12 @@ impl Code {
         let host = |error: wasmtime::Error| LoadError::Host {
             problem: format!("{error:#}"),
         };
+        let RevisionBody::Component(component) = revision.body() else {
+            return Err(LoadError::NoComponent);
+        };
         let pre = sandbox
             .linker(fleet)
-            .instantiate_pre(revision.component())
+            .instantiate_pre(component)
             .map_err(host)?;
         let reconciler = reconciler::GuestIndices::new(&pre).map_err(host)?;
         let mapper = if revision.has_mapper() {
@@ -389,8 +392,7 @@ impl Code {
             Ok(answer)
         });
         let answer = match answer.await {
-            Ok(Ok(requests)) => requests.into_iter().map(request).collect(),
-            Ok(Err(problem)) => Err(MapError::Guest(problem)),
+            Ok(mapped) => requests(mapped),
             Err(error) => Err(error.into()),
         };
         Some(answer)
@@ -486,6 +488,14 @@ fn describe_problem(error: CallError, timeout: Duration) -> String {
         other => return Failure::from(other).message,
     };
     format!("no answer within {timeout:?}: describe must only say what the guest wants{stack}")
+}
+
+/// The requests of a mapper's answer.
+pub(super) fn requests(
+    mapped: Result<Vec<types::Request>, String>,
+) -> Result<Vec<Request>, MapError> {
+    let requests = mapped.map_err(MapError::Guest)?;
+    requests.into_iter().map(request).collect()
 }
 
 fn request(raw: types::Request) -> Result<Request, MapError> {

@@ -25,8 +25,19 @@ pub(crate) struct DevArgs {
     /// Where state, probes and metrics are served [default: as for run, or a free port if that is taken]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<std::net::SocketAddr>,
+    /// Run the guest of this reconciler as a process that you start, for example under a debugger; may be given several times
+    #[arg(long, value_name = "RECONCILER")]
+    pub(crate) native: Vec<String>,
     #[command(flatten)]
     pub(crate) idle: IdleArgs,
+}
+
+/// `fleet`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetArgs {
+    /// The folder of the guest: its CustomResourceDefinitions are served
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
 }
 
 /// `new`.

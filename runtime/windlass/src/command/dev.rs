@@ -4,11 +4,14 @@ use crate::cli::{DevArgs, Format};
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, start};
 use crate::dev;
+use crate::dev::native::{BuilderOfOthers, Natives};
 use crate::guests::component::small_sandbox;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, Rebuild, RunOptions};
 use anyhow::{Result, bail};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -55,7 +58,9 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
             dev::builder().for_edits(Some(dev::bases(sandbox)))
         }
     };
-    let building = build_guests(&configuration, &builder);
+    let natives = Natives::listen(&args.native, &configuration)?;
+    let unbuilt = natives.folders();
+    let building = build_guests(&configuration, &builder, &unbuilt);
     match stop.run_until_cancelled(building).await {
         None => return Ok(super::DONE),
         // A script cannot correct the error, and must not test the component of an earlier build.
@@ -67,19 +72,26 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
+    if stop.run_until_cancelled(natives.start()).await.is_none() {
+        return Ok(super::DONE);
+    }
     let options = RunOptions {
         files,
         simulated: Some(stand_ins),
         from_cluster: false,
         rebuild: Some(Rebuild {
             built,
-            builder: Arc::new(builder),
+            builder: Arc::new(BuilderOfOthers {
+                builder,
+                natives: unbuilt,
+            }),
         }),
         admin: args.admin,
         idle: args.idle,
         gives_up: None,
         then: None,
         needs: None,
+        natives: natives.guests(),
         engine,
         stop,
     };
@@ -89,13 +101,15 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     super::finish(report?, format)
 }
 
-/// Builds every source folder, and prints every error. Returns the first one.
+/// Builds every source folder but those of guests that run as processes, and prints every error. Returns the first one.
 async fn build_guests(
     configuration: &Configuration,
     builder: &GuestBuilder,
+    natives: &BTreeSet<PathBuf>,
 ) -> Result<(), BuildError> {
     let mut outcome = Ok(());
-    for folder in run::source_folders(configuration) {
+    let folders = run::source_folders(configuration);
+    for folder in folders.difference(natives).cloned() {
         if let Err(error) = build(&folder, builder).await {
             tracing::error!(guest = %folder.display(), %error, "build failed");
             outcome = outcome.and(Err(error));

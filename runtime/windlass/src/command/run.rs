@@ -4,7 +4,7 @@ use crate::cli::{Format, RunArgs};
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, RunOptions};
 use std::process::ExitCode;
-use windlass_sandbox::Options;
+use windlass_sandbox::{NativeGuests, Options};
 
 /// Runs until a signal or until idle.
 ///
@@ -25,6 +25,7 @@ pub(crate) async fn execute(
         gives_up: None,
         then: None,
         needs: None,
+        natives: NativeGuests::default(),
         engine,
         stop: stop_on_signals()?,
     };

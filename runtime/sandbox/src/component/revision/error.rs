@@ -135,6 +135,9 @@ pub enum LoadError {
         "the guest calls other clusters (it imports windlass:runtime/fleet), but no rule opens any: add `clusters: {{names: [\"*\"]}}` or `clusters: {{local: true}}` to a rule"
     )]
     FleetNotGranted,
+    /// It is a process.
+    #[error("the guest runs as a process of its own: it has no component to inspect")]
+    NoComponent,
     /// `describe()` trapped, took too long or hit a limit.
     #[error("the guest's describe() failed: {problem}")]
     DescribeFailed {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_author::cases::{Case, Difference};
 use windlass_author::guest_build::{GuestBuilder, build, state_folder};
 use windlass_author::seed::unreadable;
-use windlass_sandbox::Options;
+use windlass_sandbox::{NativeGuests, Options};
 
 /// After so many failures in a row, within some seconds, a further attempt is no use either: in memory nobody else changes anything.
 const MOST_FAILURES: u32 = 10;
@@ -108,6 +108,7 @@ impl Runner {
             gives_up: Some(MOST_FAILURES),
             then: Some(Box::new(move || steps.lock().next(&fleet))),
             needs: self.needs.clone(),
+            natives: NativeGuests::default(),
             engine: self.engine.clone(),
             stop: self.stop.clone(),
         };

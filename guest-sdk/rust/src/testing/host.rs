@@ -1,0 +1,54 @@
+//! The host of a fleet's guest: one connection to the program, and the handles of the run that goes on. Entry point: [`Host`].
+
+use super::program::Connection;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The program's side of a fleet. Connected when the first cluster is made.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    connection: Option<Connection>,
+    /// The handles of the run that goes on, by cluster. Empty: none does.
+    handles: BTreeMap<String, u32>,
+}
+
+impl Host {
+    /// Does something for the test. The run that goes on ends first, so that its garbage is collected.
+    pub(super) fn test(&mut self, asked: &Value) -> Value {
+        self.end();
+        self.connection().test(asked)
+    }
+
+    /// Calls a host function in a cluster, by its handle. Begins a run if none goes on.
+    pub(super) fn call(&mut self, cluster: &str, function: impl FnOnce(u32) -> Value) -> Value {
+        let handle = self.handle(cluster);
+        self.connection().call(&function(handle))
+    }
+
+    /// Ends the run that goes on.
+    pub(super) fn end(&mut self) {
+        if !std::mem::take(&mut self.handles).is_empty() {
+            self.connection().test(&json!("End"));
+        }
+    }
+
+    fn handle(&mut self, cluster: &str) -> u32 {
+        if let Some(handle) = self.handles.get(cluster) {
+            return *handle;
+        }
+        let answer = match self.handles.is_empty() {
+            true => self
+                .connection()
+                .test(&json!({"Begin": {"cluster": cluster}})),
+            false => self.connection().call(&json!({"Open": {"name": cluster}}))["Ok"].take(),
+        };
+        let handle = answer.as_u64().and_then(|handle| handle.try_into().ok());
+        let handle = handle.unwrap_or_else(|| panic!("no handle of cluster {cluster:?}: {answer}"));
+        self.handles.insert(cluster.to_owned(), handle);
+        handle
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self.connection.get_or_insert_with(Connection::open)
+    }
+}

@@ -1,0 +1,214 @@
+//! Guests that run as processes of their authors, under a debugger, and are called as components are. Entry point: [`Natives::listen`].
+//!
+//! The process finds its socket by a file in the guest's folder. While it is connected, a text stands in the place of the guest's component:
+//! another process has another text, so that it is loaded as a new revision is.
+
+use super::socket::{Lines, Socket};
+use crate::config::load::Configuration;
+use crate::output::Tone;
+use crate::run::builds::SourceBuilder;
+use anyhow::{Context, Result, bail};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::watch;
+use windlass_author::guest_build::{GuestBuilder, state_folder};
+use windlass_files::{built_path, replace};
+use windlass_sandbox::{NativeGuest, NativeGuests, Next, Run, Runs};
+
+/// The file in the state folder of a guest that has the path of its socket.
+const FILE: &str = "native";
+
+/// The guests of a `dev` that run as processes.
+pub(crate) struct Natives {
+    all: Vec<Arc<Native>>,
+    guests: NativeGuests,
+}
+
+/// One guest and its socket.
+struct Native {
+    name: String,
+    folder: PathBuf,
+    socket: Socket,
+    /// Processes that have connected so far.
+    connected: watch::Sender<u64>,
+}
+
+impl Natives {
+    /// Makes a socket for each of these reconcilers, and says how to start its process.
+    ///
+    /// # Errors
+    /// When there is no such reconciler, or its guest has no source.
+    pub(crate) fn listen(names: &[String], configuration: &Configuration) -> Result<Self> {
+        let natives = names.iter().map(|name| {
+            let folder = source(name, configuration)?;
+            let socket = Socket::open()?;
+            let state = state_folder(&folder).with_context(|| folder.display().to_string())?;
+            let path = socket.path().display().to_string();
+            replace(&state.join(FILE), &path).with_context(|| folder.display().to_string())?;
+            Ok(Arc::new(Native {
+                name: name.clone(),
+                folder,
+                socket,
+                connected: watch::Sender::new(0),
+            }))
+        });
+        Ok(Self {
+            all: natives.collect::<Result<_>>()?,
+            guests: NativeGuests::default(),
+        })
+    }
+
+    /// The guests that are connected, now and later.
+    pub(crate) fn guests(&self) -> NativeGuests {
+        self.guests.clone()
+    }
+
+    /// The folders whose guests are not built.
+    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
+        self.all
+            .iter()
+            .map(|native| native.folder.clone())
+            .collect()
+    }
+
+    /// Serves the processes in the background, and waits for one of each guest.
+    pub(crate) async fn start(&self) {
+        for native in &self.all {
+            tokio::spawn(native.clone().serve(self.guests.clone()));
+        }
+        for native in &self.all {
+            let line = format!(
+                "{} runs as a process of yours: start it in {}, for example under a debugger",
+                native.name,
+                native.folder.display()
+            );
+            anstream::eprintln!("{}", Tone::Bold.paint(line));
+            // The sender lives as long as this.
+            drop(
+                native
+                    .connected
+                    .subscribe()
+                    .wait_for(|count| *count > 0)
+                    .await,
+            );
+        }
+    }
+}
+
+/// The folder of the source of a reconciler's guest.
+fn source(name: &str, configuration: &Configuration) -> Result<PathBuf> {
+    let mut reconcilers = configuration.reconcilers();
+    let found = reconcilers.find(|(document, _)| document.identity.name == name);
+    let Some((document, spec)) = found else {
+        bail!("there is no Reconciler {name:?} that could run as a process: check --native");
+    };
+    let path = spec.guest.path().map(|path| document.resolve(path));
+    let folder = path.filter(|path| path.is_dir());
+    folder.with_context(|| {
+        format!("the guest of {name:?} has no source folder, so no process can be started of it")
+    })
+}
+
+impl Native {
+    /// Serves one process after the other. Never ends by itself.
+    async fn serve(self: Arc<Self>, guests: NativeGuests) {
+        loop {
+            let lines = match self.socket.accept().await {
+                Ok(lines) => lines,
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    return tracing::error!(
+                        reconciler = self.name,
+                        error,
+                        "no process can connect"
+                    );
+                }
+            };
+            let count = self.connected.borrow().wrapping_add(1);
+            if let Err(error) = self.serve_one(lines, count, &guests).await {
+                let error = format!("{error:#}");
+                tracing::warn!(reconciler = self.name, error, "the process is disconnected");
+            }
+        }
+    }
+
+    async fn serve_one(&self, lines: Lines, count: u64, guests: &NativeGuests) -> Result<()> {
+        let (guest, runs) = NativeGuest::new();
+        let instead = format!("process {count} for windlass dev {}\n", std::process::id());
+        guests.put(instead.as_bytes(), guest);
+        let path = built_path(&self.folder);
+        replace(&path, &instead).with_context(|| path.display().to_string())?;
+        self.connected.send_replace(count);
+        tracing::info!(reconciler = self.name, "a process is connected");
+        let served = serve_runs(lines, runs).await;
+        guests.remove(instead.as_bytes());
+        tracing::info!(
+            reconciler = self.name,
+            "the process has gone, its keys wait for another one"
+        );
+        served
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        // A build makes the component again. What cannot be removed is no component.
+        drop(std::fs::remove_file(built_path(&self.folder)));
+        drop(std::fs::remove_file(
+            self.folder.join(windlass_files::STATE).join(FILE),
+        ));
+    }
+}
+
+/// Passes runs to a process until it has gone.
+async fn serve_runs(mut lines: Lines, mut runs: Runs) -> Result<()> {
+    loop {
+        let run = tokio::select! {
+            run = runs.next() => run,
+            line = lines.next() => match line? {
+                Some(_) => bail!("it sent a line, and no run goes on"),
+                None => return Ok(()),
+            },
+        };
+        let Some(run) = run else {
+            return Ok(());
+        };
+        if !pass(&mut lines, run).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Passes one run. Returns whether the process is there still.
+async fn pass(lines: &mut Lines, mut run: Run) -> Result<bool> {
+    lines.send(run.task()).await?;
+    while let Some(line) = lines.next().await? {
+        match run.answer(&line).await? {
+            Next::Answer(answer) => lines.send(answer).await?,
+            Next::Ended => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// Builds all guests but those that run as processes.
+pub(crate) struct BuilderOfOthers {
+    pub(crate) builder: GuestBuilder,
+    pub(crate) natives: BTreeSet<PathBuf>,
+}
+
+impl SourceBuilder for BuilderOfOthers {
+    fn package(&self, folder: &Path) -> PathBuf {
+        self.builder.package(folder)
+    }
+
+    fn build(&self, folder: PathBuf) -> BoxFuture<'static, Result<PathBuf>> {
+        match self.natives.contains(&folder) {
+            true => std::future::ready(Ok(built_path(&folder))).boxed(),
+            false => SourceBuilder::build(&self.builder, folder),
+        }
+    }
+}
