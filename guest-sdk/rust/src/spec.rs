@@ -1,7 +1,6 @@
 //! The cases that every SDK passes: `guest-sdk/spec`. Entry point: [`Script`], which expects the calls of a case.
 
 mod cases;
-mod memory;
 
 use crate::error::ApiError;
 use crate::resource::Resource;

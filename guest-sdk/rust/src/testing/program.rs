@@ -58,15 +58,14 @@ impl Connection {
     }
 
     fn send(&mut self, message: &Value) -> Value {
-        let mut exchange = || {
+        let mut exchange = || -> std::io::Result<Value> {
             let line = format!("{message}\n");
             self.stream.get_mut().write_all(line.as_bytes())?;
             let mut answer = String::new();
             self.stream.read_line(&mut answer)?;
-            Ok(serde_json::from_str(&answer)?)
+            serde_json::from_str(&answer).map_err(|error| std::io::Error::other(error.to_string()))
         };
-        exchange()
-            .unwrap_or_else(|error: std::io::Error| panic!("windlass fleet has ended: {error}"))
+        exchange().unwrap_or_else(|error| panic!("windlass fleet has ended: {error}"))
     }
 }
 

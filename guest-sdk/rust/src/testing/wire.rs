@@ -103,9 +103,10 @@ fn key(key: &ObjectKey) -> Value {
     json!({"namespace": key.namespace, "name": key.name})
 }
 
-/// A case of an enum, whose name `Debug` prints.
+/// A case of an enum. `Debug` prints it as `Enum::Case`.
 fn case(case: &impl Debug) -> Value {
-    format!("{case:?}").into()
+    let name = format!("{case:?}");
+    name.rsplit("::").next().unwrap_or_default().into()
 }
 
 fn get_options(options: &GetOptions) -> Value {
