@@ -1,26 +1,17 @@
 //! A native reconciler on `windlass-fleet`: gives every ConfigMap labelled `example.windlass.dev/watch` a companion that counts its
-//! keys, in every context of a kubeconfig. Entry point: `main`.
+//! keys, in every context of the kubeconfig that kubectl reads. Entry point: `main`.
 //!
 //! ```text
-//! cargo run -p windlass-fleet --example labeller -- KUBECONFIG
+//! KUBECONFIG=… cargo run -p windlass-fleet --example labeller
 //! ```
 
-use anyhow::Context as _;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
-use windlass_fleet::cluster::{Kubeconfig, KubeconfigPolicy};
-use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
 use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use windlass_fleet::provider::clusters::Clusters;
-use windlass_fleet::source::{Enqueue, Watch};
-use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Manager, Typed,
-};
+use windlass_fleet::{Action, Context, Controller, Manager, Result, Typed, kubectl};
 
-async fn reconcile(context: Context) -> Result<Action, Failure> {
+async fn reconcile(context: Context) -> Result<Action> {
     let cluster = context.typed_client();
     let Some(source) = cluster.get::<ConfigMap>(&context.request.key).await? else {
         return Ok(Action::Done);
@@ -29,7 +20,9 @@ async fn reconcile(context: Context) -> Result<Action, Failure> {
     let metadata = ObjectMeta {
         name: Some(format!("{}-count", context.request.key.name)),
         namespace: source.metadata.namespace.clone(),
-        owner_references: Some(vec![ConfigMap::KIND.controller_reference(&source.metadata)]),
+        owner_references: Some(vec![
+            ConfigMap::gvk().controller_reference(&source.metadata),
+        ]),
         ..ObjectMeta::default()
     };
     let companion = ConfigMap {
@@ -47,38 +40,15 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .init();
-    let path = std::env::args()
-        .nth(1)
-        .context("usage: labeller KUBECONFIG")?;
-    let yaml = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-
-    // A provider discovers clusters; this one is told them by the program.
-    let clusters = Arc::new(Clusters::new("kubeconfig"));
-    let kubeconfig = Kubeconfig::parse(&yaml, Path::new(&path).parent())?;
-    for context in kubeconfig.contexts(&KubeconfigPolicy::file()) {
-        let name = ClusterName::new(context.name)?;
-        clusters.put(ClusterSpec::new(name, context.config?));
-    }
-
-    let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
-    watch.label_selector = Some("example.windlass.dev/watch".parse()?);
-    let controller = Controller::builder(ControllerName::new("labeller")?)
-        .watch(watch)
-        .owns(ConfigMap::KIND)
-        .build(Arc::new(reconcile))?;
-
-    let stop = CancellationToken::new();
-    let on_signal = stop.clone();
-    tokio::spawn(async move {
-        let _ = tokio::signal::ctrl_c().await;
-        on_signal.cancel();
-    });
+    let labeller = Controller::of::<ConfigMap>("labeller")
+        .labels("example.windlass.dev/watch")
+        .owns::<ConfigMap>()
+        .build(reconcile)?;
     Manager::builder()
-        .provider(clusters)
-        .controller(controller)
+        .provider(Arc::new(kubectl::every_context()))
+        .controller(labeller)
         .build()?
-        .bind()
-        .run(stop)
+        .run_until_signal()
         .await?;
     Ok(())
 }

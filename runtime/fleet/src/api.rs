@@ -3,6 +3,7 @@
 //! They mirror the guests' contract (`wit/client.wit`, `wit/types.wit`) one to one.
 
 use crate::kind::GroupVersionKind;
+use crate::outcome::{Blame, Failure};
 use crate::request::ObjectKey;
 use bytes::Bytes;
 use std::time::Duration;
@@ -328,20 +329,62 @@ impl ApiError {
 
     /// Whose fault it is: the reconciler's, if the call was denied, invalid or beyond a limit; else the API server's.
     #[must_use]
-    pub fn blame(&self) -> crate::outcome::Blame {
+    pub fn blame(&self) -> Blame {
         match self.code {
-            ApiCode::Denied | ApiCode::Invalid | ApiCode::LimitExceeded => {
-                crate::outcome::Blame::Guest
-            }
-            _ => crate::outcome::Blame::Api,
+            ApiCode::Denied | ApiCode::Invalid | ApiCode::LimitExceeded => Blame::Guest,
+            _ => Blame::Api,
         }
     }
 }
 
-impl From<ApiError> for crate::outcome::Failure {
-    /// Retried. A native reconciler that decides otherwise matches on the code.
-    fn from(error: ApiError) -> Self {
-        let blame = error.blame();
-        Self::retry(error.to_string()).blame(blame).reason("api")
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    /// Retried. Blames as the [`ApiError`] that is the error or one of its causes, if there is one.
+    fn from(error: E) -> Self {
+        let error: anyhow::Error = error.into();
+        let failure = Self::retry(format!("{error:#}"));
+        match error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<ApiError>())
+        {
+            Some(cause) => failure.blame(cause.blame()).reason("api"),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the website cannot be read")]
+    struct Unreadable(#[source] ApiError);
+
+    fn refused() -> ApiError {
+        ApiError::host(ApiCode::Denied, "no rule grants it")
+    }
+
+    #[test]
+    fn an_error_of_any_kind_is_a_failure_that_is_retried() {
+        let of_std = || -> Result<u16, Failure> { Ok("x".parse()?) };
+        let failure = of_std().unwrap_err();
+        assert_eq!(failure, Failure::retry("invalid digit found in string"));
+        let of_anyhow = || -> Result<u16, Failure> { Ok("x".parse().context("the port")?) };
+        let failure = of_anyhow().unwrap_err();
+        assert_eq!(failure.message, "the port: invalid digit found in string");
+    }
+
+    #[test]
+    fn a_call_that_failed_is_found_among_the_causes() {
+        let failures = [
+            Failure::from(refused()),
+            Failure::from(Unreadable(refused())),
+            Failure::from(anyhow::Error::from(refused()).context("reading")),
+        ];
+        for failure in failures {
+            assert_eq!((failure.blame, failure.reason), (Blame::Guest, "api"));
+            assert!(failure.message.ends_with("denied: no rule grants it"));
+        }
     }
 }

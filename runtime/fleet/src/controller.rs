@@ -13,10 +13,12 @@ use crate::cache::store::IndexPath;
 use crate::cluster::call_scope::{DeclaredIndex, DeclaredIndexes};
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
-use crate::name::{ControllerName, TenantName};
-use crate::outcome::{Action, Failure};
+use crate::name::{ControllerName, NameError, TenantName};
+use crate::outcome::{Action, Result};
 use crate::queue::QueueOptions;
+use crate::selector::{LabelSelector, SelectorError};
 use crate::source::{ClusterSelection, Enqueue, Index, Watch};
+use crate::typed::Typed;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,18 +34,51 @@ use std::time::Duration;
 /// # Cancellation
 /// The future is dropped at its deadline, when its cluster leaves, and when a drain runs out of time. Calls fail with `cancelled` shortly
 /// before.
+///
+/// # State
+/// An async function is a reconciler, and so is a closure that calls a method of the state that it holds:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_fleet::{Action, Context, Controller, Result};
+///
+/// #[derive(Default)]
+/// struct Counter {
+///     runs: AtomicU64,
+/// }
+///
+/// impl Counter {
+///     async fn reconcile(self: Arc<Self>, _: Context) -> Result<Action> {
+///         self.runs.fetch_add(1, Ordering::Relaxed);
+///         Ok(Action::Done)
+///     }
+/// }
+///
+/// let counter = Arc::new(Counter::default());
+/// let controller = Controller::of::<ConfigMap>("counter")
+///     .build(move |context| counter.clone().reconcile(context))?;
+/// # Ok::<(), windlass_fleet::controller::ControllerError>(())
+/// ```
 pub trait Reconciler: Send + Sync + 'static {
     /// Reconciles one object.
-    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>>;
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action>>;
 }
 
 impl<F, Fut> Reconciler for F
 where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
+    Fut: Future<Output = Result<Action>> + Send + 'static,
 {
-    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action>> {
         Box::pin(self(context))
+    }
+}
+
+impl<R: Reconciler + ?Sized> Reconciler for Arc<R> {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action>> {
+        (**self).reconcile(context)
     }
 }
 
@@ -102,19 +137,46 @@ pub struct Controller {
 
 /// Why a controller cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("reconciler {name} cannot be built: {error}")]
+#[error("reconciler {name} cannot be built: {problem}")]
 pub struct ControllerError {
-    /// The controller.
-    pub name: ControllerName,
+    /// The name of the controller.
+    pub name: String,
     /// The reason.
-    pub error: ShapeError,
+    pub problem: ControllerProblem,
+}
+
+/// What is wrong with a controller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControllerProblem {
+    /// Its name is not a name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Its label selector is not a selector.
+    #[error(transparent)]
+    Labels(#[from] SelectorError),
+    /// There is a label selector and no watch that enqueues the object itself.
+    #[error("labels select objects of the primary kind, which is not watched: watch it")]
+    LabelsWithoutPrimary,
+    /// Watches, indexes and the primary kind do not fit together.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
 }
 
 impl Controller {
+    /// Begins a controller of objects of a type: its requests name them. [`Builder::build`] checks the name.
+    pub fn of<T: Typed>(name: &str) -> Builder {
+        Self::named(name.to_owned()).for_kind(T::gvk())
+    }
+
     /// A builder for the tenant `default` with everything granted, as native code is trusted.
     pub fn builder(name: ControllerName) -> Builder {
+        Self::named(name.to_string())
+    }
+
+    fn named(name: String) -> Builder {
         Builder {
             name,
+            labels: None,
             tenant: TenantName::default(),
             grant: Arc::new(Grant::all()),
             selection: ClusterSelection::default(),
@@ -142,7 +204,9 @@ impl Controller {
 /// Builds a [`Controller`].
 #[must_use]
 pub struct Builder {
-    name: ControllerName,
+    name: String,
+    /// The label selector of the primary watch.
+    labels: Option<String>,
     tenant: TenantName,
     grant: Arc<Grant>,
     selection: ClusterSelection,
@@ -189,8 +253,19 @@ impl Builder {
         self.watch(Watch::new(kind, Enqueue::Primary))
     }
 
+    /// Selects the primary objects by their labels, as kubectl's `-l`. An object that stops matching counts as deleted. Default: all objects.
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.labels = Some(selector.to_owned());
+        self
+    }
+
+    /// Watches a type of objects that the primary objects control.
+    pub fn owns<T: Typed>(self) -> Self {
+        self.owns_kind(T::gvk())
+    }
+
     /// Watches a kind whose objects the primary objects control.
-    pub fn owns(self, kind: impl Into<GroupVersionKind>) -> Self {
+    pub fn owns_kind(self, kind: impl Into<GroupVersionKind>) -> Self {
         self.watch(Watch::new(kind, Enqueue::ControllerOwner))
     }
 
@@ -217,17 +292,13 @@ impl Builder {
     ///
     /// # Errors
     /// [`ControllerError`].
-    pub fn build(self, reconciler: Arc<dyn Reconciler>) -> Result<Controller, ControllerError> {
+    pub fn build(mut self, reconciler: impl Reconciler) -> Result<Controller, ControllerError> {
+        let checked = self.check();
+        let name = checked.map_err(|problem| ControllerError {
+            name: self.name.clone(),
+            problem,
+        })?;
         let primary = self.primary_kind();
-        let watches: Vec<_> = self
-            .watches
-            .iter()
-            .map(|watch| (&watch.kind, watch.enqueue.rule()))
-            .collect();
-        if let Err(error) = check_shape(primary.as_ref(), &watches, &self.indexes) {
-            let name = self.name;
-            return Err(ControllerError { name, error });
-        }
         let indexes = self.indexes.into_iter().map(|index| {
             let path = IndexPath {
                 path: index.path,
@@ -236,7 +307,7 @@ impl Builder {
             ((index.kind, index.name), Arc::new(DeclaredIndex::new(path)))
         });
         Ok(Controller {
-            name: self.name,
+            name,
             tenant: self.tenant,
             grant: self.grant,
             selection: self.selection,
@@ -245,8 +316,28 @@ impl Builder {
             indexes: Arc::new(indexes.collect()),
             options: self.options,
             needs_lease: self.needs_lease,
-            reconciler,
+            reconciler: Arc::new(reconciler),
         })
+    }
+
+    /// Gives the primary watch its labels, and checks everything.
+    fn check(&mut self) -> Result<ControllerName, ControllerProblem> {
+        let name = ControllerName::new(&self.name)?;
+        if let Some(selector) = &self.labels {
+            let selector = LabelSelector::parse(selector)?;
+            let mut watches = self.watches.iter_mut();
+            let primary = watches.find(|watch| watch.enqueue == Enqueue::Primary);
+            let primary = primary.ok_or(ControllerProblem::LabelsWithoutPrimary)?;
+            primary.label_selector = Some(selector);
+        }
+        let primary = self.primary_kind();
+        let watches: Vec<_> = self
+            .watches
+            .iter()
+            .map(|watch| (&watch.kind, watch.enqueue.rule()))
+            .collect();
+        check_shape(primary.as_ref(), &watches, &self.indexes)?;
+        Ok(name)
     }
 
     /// The declared primary kind, else that of the first primary watch.
@@ -269,8 +360,8 @@ mod tests {
         with: impl FnOnce(Builder) -> Builder,
     ) -> Result<Option<GroupVersionKind>, ControllerError> {
         let builder = with(Controller::builder(ControllerName::new("c").unwrap()));
-        let reconciler = Arc::new(|_: Context| async { Ok(Action::Done) });
-        Ok(builder.build(reconciler)?.primary)
+        let controller = builder.build(|_: Context| async { Ok(Action::Done) })?;
+        Ok(controller.primary)
     }
 
     #[test]
@@ -278,12 +369,53 @@ mod tests {
         let [pod, node] = ["Pod", "Node"].map(kind);
         let watched = build(|builder| builder.for_kind(pod.clone()));
         assert_eq!(watched, Ok(Some(pod.clone())));
-        let declared = build(|builder| builder.primary(pod.clone()).owns(node.clone()));
+        let declared = build(|builder| builder.primary(pod.clone()).owns_kind(node.clone()));
         assert_eq!(declared, Ok(Some(pod.clone())));
         let refused = build(|builder| builder.primary(pod).for_kind(node)).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "reconciler c cannot be built: watch 1 (v1/Node) enqueues the object itself, but the primary kind is v1/Pod: make them the same"
         );
+    }
+
+    fn problem(with: impl FnOnce(Builder) -> Builder) -> ControllerProblem {
+        build(with).unwrap_err().problem
+    }
+
+    #[test]
+    fn labels_select_the_primary_objects() {
+        let labelled = |builder: Builder| builder.labels("copy=yes");
+        let mut both = labelled(Controller::builder(ControllerName::new("c").unwrap()))
+            .owns_kind(kind("Node"))
+            .for_kind(kind("Pod"));
+        both.check().unwrap();
+        let selectors = both
+            .watches
+            .iter()
+            .map(|watch| watch.label_selector.clone());
+        let copies = LabelSelector::parse("copy=yes").unwrap();
+        assert!(selectors.eq([None, Some(copies)]));
+        let without = problem(|builder| {
+            labelled(builder)
+                .primary(kind("Pod"))
+                .owns_kind(kind("Node"))
+        });
+        assert_eq!(without, ControllerProblem::LabelsWithoutPrimary);
+        let wrong = problem(|builder| builder.for_kind(kind("Pod")).labels("a b"));
+        assert!(matches!(wrong, ControllerProblem::Labels(_)));
+    }
+
+    #[cfg(feature = "kube")]
+    #[test]
+    fn a_name_that_is_none_is_refused_when_the_controller_is_built() {
+        let pods = Controller::of::<k8s_openapi::api::core::v1::Pod>("no name");
+        let refused = pods.build(|_: Context| async { Ok(Action::Done) });
+        let refused = refused.err().unwrap();
+        assert!(
+            refused
+                .to_string()
+                .starts_with("reconciler no name cannot be built: ")
+        );
+        assert!(matches!(refused.problem, ControllerProblem::Name(_)));
     }
 }

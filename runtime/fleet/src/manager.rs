@@ -3,20 +3,22 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
-//! use windlass_fleet::cluster::ClusterConfig;
-//! use windlass_fleet::engage::ClusterSpec;
-//! use windlass_fleet::provider::single::Single;
-//! use windlass_fleet::{Action, ClusterName, Context, Controller, ControllerName, GroupVersionKind, Manager};
+//! use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
+//! use windlass_fleet::{Action, Context, Controller, Manager, kubectl};
 //!
-//! let cluster = ClusterSpec::new(ClusterName::new("alpha")?, ClusterConfig::from_url("http://127.0.0.1:8001")?);
-//! let controller = Controller::builder(ControllerName::new("printer")?)
-//!     .for_kind(GroupVersionKind::new("", "v1", "ConfigMap"))
-//!     .build(Arc::new(|context: Context| async move {
-//!         println!("{}", context.request);
-//!         Ok(Action::Done)
-//!     }))?;
-//! let manager = Manager::builder().provider(Arc::new(Single::new(cluster))).controller(controller).build()?;
-//! manager.bind().run(tokio_util::sync::CancellationToken::new()).await?;
+//! let printer = Controller::of::<ConfigMap>("printer").build(|context: Context| async move {
+//!     println!("{}", context.request);
+//!     Ok(Action::Done)
+//! })?;
+//! // In the cluster that kubectl would use.
+//! Manager::from_kubeconfig()?.controller(printer.clone()).build()?.run_until_signal().await?;
+//! // In the cluster of each context.
+//! Manager::builder()
+//!     .provider(Arc::new(kubectl::every_context()))
+//!     .controller(printer)
+//!     .build()?
+//!     .run_until_signal()
+//!     .await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -44,6 +46,7 @@ mod controller_status;
 mod explain;
 mod idle;
 mod observe;
+mod signals;
 mod handle;
 
 pub use crate::queue::{Cause, HotKeyLimit, KeyState, LastFailure, QueuedKey, TenantOptions};
@@ -61,9 +64,11 @@ use self::core::Core;
 use crate::controller::Controller;
 use crate::election::{Election, ElectionOptions};
 use crate::engage::ClusterSpec;
+use crate::kubectl::{self, KubectlError};
 use crate::metrics::Metrics;
-use crate::name::TenantName;
+use crate::name::{ClusterName, TenantName};
 use crate::provider::Provider;
+use signals::Signals;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -179,6 +184,36 @@ impl Manager {
     /// Begins a manager.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    /// Begins a manager of one cluster, which is its local cluster: that of the current context that kubectl would use, or in a pod without
+    /// kubeconfig that of the pod. [`Builder::provider`] adds further clusters; then [`ClusterSelection`](crate::source::ClusterSelection)
+    /// says whether controllers engage this one too. Blocks on the file system.
+    ///
+    /// # Errors
+    /// [`KubectlError`].
+    pub fn from_kubeconfig() -> Result<Builder, KubectlError> {
+        let config = kubectl::cluster(None, None)?;
+        Ok(Self::builder().local(ClusterSpec::new(ClusterName::local(), config)))
+    }
+
+    /// Runs on the current tokio runtime until SIGTERM or SIGINT, then drains as [`BoundManager::run`]. A second signal ends the drain.
+    ///
+    /// # Errors
+    /// As [`BoundManager::run`]; [`ManagerError::Interrupted`] after a second signal, [`ManagerError::Signals`].
+    pub async fn run_until_signal(self) -> Result<(), ManagerError> {
+        let mut signals = Signals::listen()?;
+        let stop = CancellationToken::new();
+        let run = self.bind().run(stop.clone());
+        tokio::pin!(run);
+        tokio::select! {
+            ended = &mut run => return ended,
+            () = signals.next() => stop.cancel(),
+        }
+        tokio::select! {
+            ended = &mut run => ended,
+            () = signals.next() => Err(ManagerError::Interrupted),
+        }
     }
 
     /// Takes the current tokio runtime as the host's and makes the manager ready to run. Engages nothing yet.

@@ -1,5 +1,6 @@
 //! How a reconcile ends. Entry points: [`Action`] and [`Failure`].
 
+use std::fmt;
 use std::time::Duration;
 
 /// A reconcile that succeeded. Both forms forget the key's backoff, as in controller-runtime.
@@ -44,8 +45,22 @@ impl Blame {
 }
 
 /// A reconcile that failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+///
+/// The operator `?` makes one of every error: of [`ApiError`](crate::ApiError), of errors of your own, of `anyhow`. It is retried, and its
+/// message has the error's causes. That is why `Failure` is not a [`std::error::Error`] itself.
+///
+/// ```
+/// use windlass_fleet::{Action, Context, Failure, Result};
+///
+/// async fn reconcile(context: Context) -> Result<Action> {
+///     let port: u16 = std::env::var("PORT")?.parse()?; // retried
+///     if port < 1024 {
+///         return Err(Failure::terminal("PORT is below 1024")); // waits for an event
+///     }
+///     Ok(Action::Done)
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What the queue does next.
     pub disposition: Disposition,
@@ -56,6 +71,15 @@ pub struct Failure {
     /// For people; at most [`Failure::MAX_MESSAGE`] bytes.
     pub message: String,
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The result of a reconcile, and of the functions that it calls.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     /// Longest message kept, in bytes.

@@ -1,7 +1,7 @@
 //! Objects as Rust types. Entry point: [`Typed`].
 
-#[cfg(feature = "k8s-openapi")]
-mod k8s;
+#[cfg(feature = "kube")]
+mod kube;
 
 use crate::api::{ApiCode, ApiError, Json};
 use crate::kind::GroupVersionKind;
@@ -10,35 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 
-/// A kind that is known when the program is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
-    /// `v1`, `apps/v1`.
-    pub api_version: &'static str,
-    /// `ConfigMap`.
-    pub kind: &'static str,
-}
-
-impl Kind {
-    /// Makes one from an `apiVersion` and a `kind`.
-    #[must_use]
-    pub const fn new(api_version: &'static str, kind: &'static str) -> Self {
-        Self { api_version, kind }
-    }
-}
-
-impl From<Kind> for GroupVersionKind {
-    fn from(kind: Kind) -> Self {
-        Self::from_api_version(kind.api_version, kind.kind)
-    }
-}
-
-/// A type of objects of one kind. The types of [`k8s_openapi`] are such types; three lines make one of your own:
+/// A type of objects of one kind. Every type of [`k8s_openapi`] is one, and every type that `#[derive(kube::CustomResource)]` makes: all that
+/// implement kube's `Resource`. Five lines make one of another type:
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
 /// use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-/// use windlass_fleet::{Kind, Typed};
+/// use windlass_fleet::{GroupVersionKind, Typed};
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct Widget {
@@ -52,15 +30,17 @@ impl From<Kind> for GroupVersionKind {
 /// }
 ///
 /// impl Typed for Widget {
-///     const KIND: Kind = Kind::new("example.com/v1", "Widget");
+///     fn gvk() -> GroupVersionKind {
+///         GroupVersionKind::new("example.com", "v1", "Widget")
+///     }
 /// }
 /// ```
 ///
 /// A type may leave out `apiVersion` and `kind`: writes add them. An update sends only the fields that the type has, so
 /// apply or patch an object if its type lacks some of its fields.
 pub trait Typed: Serialize + DeserializeOwned {
-    /// The kind.
-    const KIND: Kind;
+    /// Group, version and kind.
+    fn gvk() -> GroupVersionKind;
 }
 
 /// The object as the API wants it: with `apiVersion` and `kind`.
@@ -69,11 +49,12 @@ pub(crate) fn encode<T: Typed>(object: &T) -> Result<Json, ApiError> {
         let message = format!("{} must serialize as a JSON object", type_name::<T>());
         return Err(ApiError::host(ApiCode::Invalid, message));
     };
+    let kind = T::gvk();
     let mut add = |field: &str, text: &str| {
         fields.entry(field).or_insert_with(|| text.into());
     };
-    add("apiVersion", T::KIND.api_version);
-    add("kind", T::KIND.kind);
+    add("apiVersion", &kind.api_version());
+    add("kind", &kind.kind);
     Ok(Value::Object(fields).to_string().into())
 }
 
@@ -91,7 +72,7 @@ pub(crate) fn decode<T: Typed>(what: &dyn fmt::Display, json: &[u8]) -> Result<T
     serde_json::from_slice(json).map_err(|error| {
         let message = format!(
             "{} {what} does not fit {}: compare its types with the JSON up to line {}, column {}",
-            T::KIND.kind,
+            T::gvk().kind,
             type_name::<T>(),
             error.line(),
             error.column()
@@ -105,7 +86,7 @@ fn type_name<T>() -> &'static str {
 }
 
 #[cfg(test)]
-#[cfg(feature = "k8s-openapi")]
+#[cfg(feature = "kube")]
 mod tests {
     use super::*;
     use k8s_openapi::api::apps::v1::Deployment;
@@ -121,7 +102,9 @@ mod tests {
     }
 
     impl Typed for Widget {
-        const KIND: Kind = Kind::new("example.com/v1", "Widget");
+        fn gvk() -> GroupVersionKind {
+            GroupVersionKind::new("example.com", "v1", "Widget")
+        }
     }
 
     fn written<T: Typed>(object: &T) -> Value {
@@ -139,10 +122,7 @@ mod tests {
         assert_eq!(written(&widget), expected);
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
         assert_eq!(written(&ConfigMap::default()), map);
-        assert_eq!(
-            GroupVersionKind::from(Deployment::KIND).to_string(),
-            "apps/v1/Deployment"
-        );
+        assert_eq!(Deployment::gvk().to_string(), "apps/v1/Deployment");
     }
 
     #[test]
@@ -161,7 +141,7 @@ mod tests {
             uid: Some("u1".into()),
             ..ObjectMeta::default()
         };
-        let reference = Widget::KIND.controller_reference(&owner);
+        let reference = Widget::gvk().controller_reference(&owner);
         assert_eq!(
             (&*reference.kind, &*reference.uid, reference.controller),
             ("Widget", "u1", Some(true))

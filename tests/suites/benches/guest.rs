@@ -91,7 +91,7 @@ fn controller(name: &str, reconciler: Arc<dyn Reconciler>) -> Result<Controller>
     };
     let builder = Controller::builder(ControllerName::new(name)?)
         .watch(watch)
-        .owns(config_map())
+        .owns_kind(config_map())
         .engage(selection);
     Ok(builder.build(reconciler)?)
 }

@@ -31,6 +31,12 @@ pub enum ManagerError {
         "leader election needs a local cluster for its lease: add one, or run one process without it"
     )]
     ElectionWithoutLocal,
+    /// The process cannot listen for signals.
+    #[error("cannot listen for signals: {0}")]
+    Signals(std::io::ErrorKind),
+    /// A second signal arrived during the drain.
+    #[error("ended by a second signal: running reconciles were cut off")]
+    Interrupted,
     /// The lease was lost: another process may lead by now.
     #[error("leader election lost: the lease {namespace}/{name} could not be renewed in time")]
     ElectionLost {

@@ -74,12 +74,13 @@ impl From<types::Action> for Action {
 /// Most lines of a failure's message. The SDKs tell four causes of an exception, with eight frames each.
 const FAILURE_LINES: usize = 40;
 
-impl From<types::Failure> for Failure {
-    fn from(failure: types::Failure) -> Self {
-        let cleaned = |text: String| clean_lines(&text, Self::MAX_MESSAGE, FAILURE_LINES);
-        match failure {
-            types::Failure::Retry(message) => Self::retry(cleaned(message)),
-            types::Failure::Terminal(message) => Self::terminal(cleaned(message)),
+impl types::Failure {
+    /// The failure of a reconcile that the guest returned.
+    pub(crate) fn cleaned(self) -> Failure {
+        let cleaned = |text: String| clean_lines(&text, Failure::MAX_MESSAGE, FAILURE_LINES);
+        match self {
+            Self::Retry(message) => Failure::retry(cleaned(message)),
+            Self::Terminal(message) => Failure::terminal(cleaned(message)),
         }
     }
 }

@@ -222,7 +222,8 @@ impl Code {
         let cancelled = context.cancelled().clone();
         let pooled = self
             .pooled_instance(&guest, Purpose::Reconcile(context), deadline)
-            .await?;
+            .await
+            .map_err(CallError::into_failure)?;
         let code = self.clone();
         let outcome = self.on_a_worker(pooled, |pooled| async move {
             let run = code.run(pooled, async |store, instance| {
@@ -243,8 +244,8 @@ impl Code {
             }
             Ok(answer)
         });
-        let answer = outcome.await?;
-        answer.map(Action::from).map_err(Failure::from)
+        let answer = outcome.await.map_err(CallError::into_failure)?;
+        answer.map(Action::from).map_err(types::Failure::cleaned)
     }
 
     /// Runs a call on a worker of the scheduler, until its deadline. A call that waits is cut off soon after it.
@@ -485,7 +486,7 @@ fn describe_problem(error: CallError, timeout: Duration) -> String {
     let stack = match error {
         CallError::TimeoutBusy { stack, .. } => format!(" (it was busy{stack})"),
         CallError::TimeoutReady(_) | CallError::TimeoutWaiting(_) => String::new(),
-        other => return Failure::from(other).message,
+        other => return other.into_failure().message,
     };
     format!("no answer within {timeout:?}: describe must only say what the guest wants{stack}")
 }

@@ -116,11 +116,12 @@ impl CallError {
     }
 }
 
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        let failure = Self::retry(error.to_string()).reason(error.reason());
-        match error {
-            CallError::NoSlot => failure.blame(Blame::Host),
+impl CallError {
+    /// The failure of the reconcile whose call it was.
+    pub(crate) fn into_failure(self) -> Failure {
+        let failure = Failure::retry(self.to_string()).reason(self.reason());
+        match self {
+            Self::NoSlot => failure.blame(Blame::Host),
             _ => failure,
         }
     }

@@ -1,6 +1,5 @@
 //! A connection to an API server, as kubectl makes one. Entry point: [`ApiServer::connect`].
 
-use crate::config::clusters::of_kubectl;
 use crate::config::kinds::ManagerSpec;
 use crate::run::manager_options;
 use anyhow::{Context, Result, anyhow};
@@ -9,7 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::{Client, ClusterName, Grant, Manager};
+use windlass_fleet::{Client, ClusterName, Grant, Manager, kubectl};
 
 /// Time for a connection to the API server, credential plugins included.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,7 +27,7 @@ impl ApiServer {
     /// # Errors
     /// When there is no such context, or its server is not reached.
     pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self> {
-        let config = of_kubectl(kubeconfig, context)?;
+        let config = kubectl::cluster(kubeconfig, context)?;
         let namespace = config.namespace().to_owned();
         let spec = ClusterSpec::new(ClusterName::local(), config);
         let builder = Manager::builder().options(manager_options(&ManagerSpec::default())?);

@@ -1,4 +1,4 @@
-//! Makes the local cluster and the providers from documents. Entry points: [`local`], [`provider`] and [`of_kubectl`].
+//! Makes the local cluster and the providers from documents. Entry points: [`local`] and [`provider`].
 
 mod providers;
 
@@ -6,14 +6,14 @@ pub(crate) use providers::provider;
 
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Document};
-use anyhow::{Context, bail};
 use std::path::Path;
 use windlass_files::Problem;
 use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{ClusterConfig, ConfigError, KubeconfigPolicy};
+use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::file;
-use windlass_fleet::provider::kubeconfig_files::{LARGEST, read_merged};
+use windlass_fleet::kubectl::in_cluster;
+use windlass_fleet::provider::kubeconfig_files::LARGEST;
 
 /// The local cluster: the one that the Manager names, else the cluster of this pod, else none.
 ///
@@ -64,41 +64,6 @@ impl LocalCluster {
             None => Self::None,
         }
     }
-}
-
-/// The cluster of this pod, by its service account. Fails outside a pod, where the variables are not set.
-fn in_cluster() -> Result<ClusterConfig, ConfigError> {
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    ClusterConfig::in_cluster(
-        &variable("KUBERNETES_SERVICE_HOST"),
-        &variable("KUBERNETES_SERVICE_PORT"),
-    )
-}
-
-/// The cluster that kubectl would use: a context, or the current one, of a kubeconfig, or of the files that kubectl reads, merged as there.
-///
-/// # Errors
-/// When a file cannot be read, there is none, there is no such context, or it cannot be used.
-pub(crate) fn of_kubectl(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-) -> anyhow::Result<ClusterConfig> {
-    let files = match kubeconfig {
-        Some(file) => vec![file.to_owned()],
-        None => {
-            let listed = std::env::var_os("KUBECONFIG");
-            providers::files_of_kubectl(listed, std::env::home_dir())
-        }
-    };
-    let shown = files.iter().map(|path| path.display().to_string());
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    let Some(merged) = read_merged(&files)? else {
-        bail!(
-            "there is no kubeconfig, looked for {shown:?}: name one with --kubeconfig or KUBECONFIG"
-        );
-    };
-    let config = merged.context(context, &KubeconfigPolicy::file());
-    config.with_context(|| shown)
 }
 
 fn read_kubeconfig(

@@ -147,7 +147,8 @@ impl Job {
             .options(options)
             .build(Arc::new(reconcile))?;
         let manager = self.start(controller).await?;
-        outcome.recv().await.context("nothing ran")??;
+        let ran = outcome.recv().await.context("nothing ran")?;
+        ran.map_err(anyhow::Error::msg)?;
         manager.stop().await
     }
 

@@ -17,10 +17,7 @@ use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
-use windlass_fleet::source::{Enqueue, Watch};
-use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Manager, Typed,
-};
+use windlass_fleet::{Action, ClusterName, Context, Controller, Failure, Manager, Typed};
 
 /// Works on the clusters until it is killed; says so when everything has been looked at.
 pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
@@ -93,18 +90,16 @@ async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
 }
 
 fn controller(given: &Given) -> Result<Controller> {
-    let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
-    watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
         concurrency: Some(usize::from(given.slots) * given.kubeconfigs.len()),
         concurrency_per_cluster: given.slots.into(),
         ..ControllerOptions::default()
     };
-    Ok(Controller::builder(ControllerName::new("echo")?)
-        .watch(watch)
-        .owns(ConfigMap::KIND)
+    Ok(Controller::of::<ConfigMap>("echo")
+        .labels("bench=in")
+        .owns::<ConfigMap>()
         .options(options)
-        .build(Arc::new(echo))?)
+        .build(echo)?)
 }
 
 /// What the guest `echo` does, natively.
@@ -126,7 +121,7 @@ async fn echo(context: Context) -> Result<Action, Failure> {
                 name: Some(out.name.to_string()),
                 namespace: source.metadata.namespace.clone(),
                 owner_references: Some(vec![
-                    ConfigMap::KIND.controller_reference(&source.metadata),
+                    ConfigMap::gvk().controller_reference(&source.metadata),
                 ]),
                 ..ObjectMeta::default()
             };

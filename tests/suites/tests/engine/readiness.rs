@@ -90,7 +90,7 @@ async fn a_key_waits_for_its_own_controllers_caches_and_for_nobody_elses() -> Re
     });
     // Its caches of ConfigMaps are filled at once, that of Secrets is not.
     let both = logged(
-        builder().owns(GroupVersionKind::new("", "v1", "Secret")),
+        builder().owns_kind(GroupVersionKind::new("", "v1", "Secret")),
         &own,
         |_| async { Ok(Action::Done) },
     );

@@ -118,7 +118,7 @@ async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone
     let (any, controlling) = (Arc::new(Log::default()), Arc::new(Log::default()));
     let other = Controller::builder(ControllerName::new("other")?)
         .for_kind(config_map())
-        .owns(secret_kind());
+        .owns_kind(secret_kind());
     let fleet = TestFleet::start(&["alpha"], |b| {
         b.controller(logging(by(Enqueue::AnyOwner), &any))
             .controller(logging(other, &controlling))

@@ -11,9 +11,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_fleet::api::ListOptions;
-use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
-    Action, ApiCode, ApiError, Context, Controller, ControllerName, Failure, Grant, Kind, Typed,
+    Action, ApiCode, ApiError, Context, Controller, Failure, Grant, GroupVersionKind, Typed,
     TypedClient,
 };
 use windlass_harness::eventually::{Seen, wait};
@@ -32,7 +31,9 @@ struct Data {
 }
 
 impl Typed for Settings {
-    const KIND: Kind = Kind::new("v1", "ConfigMap");
+    fn gvk() -> GroupVersionKind {
+        GroupVersionKind::new("", "v1", "ConfigMap")
+    }
 }
 
 fn metadata(name: &str) -> ObjectMeta {
@@ -71,7 +72,7 @@ async fn copy(context: Context) -> Result<Action, Failure> {
     let copy = ConfigMap {
         metadata: ObjectMeta {
             owner_references: Some(vec![
-                ConfigMap::KIND.controller_reference(&original.metadata),
+                ConfigMap::gvk().controller_reference(&original.metadata),
             ]),
             ..metadata(&format!("{}-copy", context.request.key.name))
         },
@@ -84,12 +85,10 @@ async fn copy(context: Context) -> Result<Action, Failure> {
 
 #[tokio::test]
 async fn a_typed_reconciler_keeps_what_it_owns_in_step() -> Result<()> {
-    let mut originals = Watch::new(ConfigMap::KIND, Enqueue::Primary);
-    originals.label_selector = Some("copy=yes".parse()?);
-    let copier = Controller::builder(ControllerName::new("copier")?)
-        .watch(originals)
-        .owns(ConfigMap::KIND)
-        .build(Arc::new(copy))?;
+    let copier = Controller::of::<ConfigMap>("copier")
+        .labels("copy=yes")
+        .owns::<ConfigMap>()
+        .build(copy)?;
     let fleet = TestFleet::start(&["alpha"], |b| b.controller(copier)).await?;
     let client = fleet.engage("alpha").await?.client(Grant::all()).typed();
     let seed = |color: &str| {

@@ -57,7 +57,7 @@ impl Keeper {
         };
         Controller::builder(ControllerName::new("keeper").expect("a valid name"))
             .watch(marked)
-            .owns(config_map())
+            .owns_kind(config_map())
             .options(options)
             .build(Arc::new(reconcile))
             .expect("a valid controller")

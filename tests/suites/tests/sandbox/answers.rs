@@ -137,7 +137,8 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
     for run in 0..RUNS {
         stage.apply("alpha", config_map(&format!("run-{run}"), json!({})))?;
     }
-    neighbour.outcome("alpha", "run-0").await??;
+    let outcome = neighbour.outcome("alpha", "run-0").await?;
+    outcome.map_err(anyhow::Error::msg)?;
     for run in 0..RUNS {
         let answer = running.answer("alpha", &format!("run-{run}")).await?;
         let names = answer[0][0].as_array().map_or(0, Vec::len);

@@ -31,7 +31,8 @@ pub(crate) async fn well_beside_a_neighbour(
     stage: &Stage,
     builder: GuestBuilder<'_>,
 ) -> Result<Action> {
-    Ok(outcome_beside_a_neighbour(stage, builder).await??)
+    let outcome = outcome_beside_a_neighbour(stage, builder).await?;
+    outcome.map_err(anyhow::Error::msg)
 }
 
 async fn outcome_beside_a_neighbour(

@@ -59,7 +59,7 @@ impl Keeper {
         };
         let controller = Controller::builder(ControllerName::new("keeper")?)
             .for_kind(widget_kind())
-            .owns(config_map())
+            .owns_kind(config_map())
             .index(by_colour)
             .options(options);
         Ok(controller.build(Arc::new(reconcile))?)

@@ -5,7 +5,6 @@ use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, GetOptions, Json, ListOptions, PatchType,
     ReadMode, WriteOptions,
 };
-use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
 use crate::typed::{Typed, decode, encode, value};
 use serde::Serialize;
@@ -60,7 +59,7 @@ impl TypedClient {
             mode,
             ..GetOptions::default()
         };
-        let object = self.client.get(&kind::<T>(), key, &options).await?;
+        let object = self.client.get(&T::gvk(), key, &options).await?;
         object.map(|json| decode(key, &json)).transpose()
     }
 
@@ -69,7 +68,7 @@ impl TypedClient {
     /// # Errors
     /// See [`TypedClient`] and [`Client::list`].
     pub async fn list<T: Typed>(&self, options: &ListOptions) -> Result<Vec<T>, ApiError> {
-        let (kind, mut options) = (kind::<T>(), options.clone());
+        let (kind, mut options) = (T::gvk(), options.clone());
         let mut objects = Vec::new();
         loop {
             let page = self.client.list(&kind, &options).await?;
@@ -88,7 +87,7 @@ impl TypedClient {
     /// # Errors
     /// See [`TypedClient`]; `already-exists`.
     pub async fn create<T: Typed>(&self, object: &T) -> Result<T, ApiError> {
-        let (kind, object) = (kind::<T>(), encode(object)?);
+        let (kind, object) = (T::gvk(), encode(object)?);
         written(
             &self
                 .client
@@ -114,7 +113,7 @@ impl TypedClient {
     }
 
     async fn replace<T: Typed>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        let (kind, object) = (kind::<T>(), encode(object)?);
+        let (kind, object) = (T::gvk(), encode(object)?);
         written(&self.client.update(&kind, object, options).await?)
     }
 
@@ -144,7 +143,7 @@ impl TypedClient {
         object: &T,
         options: &ApplyOptions,
     ) -> Result<T, ApiError> {
-        let (kind, object) = (kind::<T>(), encode(object)?);
+        let (kind, object) = (T::gvk(), encode(object)?);
         written(&self.client.apply(&kind, object, options).await?)
     }
 
@@ -180,7 +179,7 @@ impl TypedClient {
         merge: &Value,
         options: &WriteOptions,
     ) -> Result<T, ApiError> {
-        let (kind, patch) = (kind::<T>(), merge.to_string().into());
+        let (kind, patch) = (T::gvk(), merge.to_string().into());
         let patched = self
             .client
             .patch(&kind, key, PatchType::Merge, patch, options);
@@ -193,16 +192,12 @@ impl TypedClient {
     /// See [`TypedClient`].
     pub async fn delete<T: Typed>(&self, key: &ObjectKey) -> Result<bool, ApiError> {
         let options = DeleteOptions::default();
-        match self.client.delete(&kind::<T>(), key, &options).await {
+        match self.client.delete(&T::gvk(), key, &options).await {
             Ok(()) => Ok(true),
             Err(error) if error.code == ApiCode::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
-}
-
-fn kind<T: Typed>() -> GroupVersionKind {
-    T::KIND.into()
 }
 
 fn status() -> WriteOptions {

@@ -136,7 +136,12 @@ async fn a_call_that_waits_for_memory_holds_no_slot_and_leaves_at_its_deadline()
     let first = code.admit(&short, false, never);
     tokio::pin!(first);
     assert!(futures::poll!(&mut first).is_pending());
-    let late = Failure::from(code.admit(&short, false, soon).await.err().unwrap());
+    let late = code
+        .admit(&short, false, soon)
+        .await
+        .err()
+        .unwrap()
+        .into_failure();
     assert_eq!(
         (late.reason, late.blame),
         ("memory", windlass_fleet::outcome::Blame::Guest)
@@ -145,7 +150,12 @@ async fn a_call_that_waits_for_memory_holds_no_slot_and_leaves_at_its_deadline()
     for _ in 0..2 {
         others.push(code.admit(&rich, false, never).await.unwrap());
     }
-    let full = Failure::from(code.admit(&rich, false, soon).await.err().unwrap());
+    let full = code
+        .admit(&rich, false, soon)
+        .await
+        .err()
+        .unwrap()
+        .into_failure();
     assert_eq!(full.reason, "capacity", "all three slots are taken");
     assert_eq!(short.usage().hits()["tenant.memory"], 2);
     assert!(short.usage().computed().is_zero());

@@ -8,13 +8,13 @@ use crate::config::kinds::{
 };
 use crate::config::load::Document;
 use futures::future::BoxFuture;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_files::Problem;
 use windlass_fleet::ClusterName;
 use windlass_fleet::engage::{ClusterSpec, Engage};
+use windlass_fleet::kubectl;
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
 use windlass_fleet::provider::cluster_profiles::{ClusterProfiles, ClusterProfilesOptions};
 use windlass_fleet::provider::hub_source::HubSource;
@@ -96,11 +96,7 @@ impl Making<'_> {
         let (base, paths) = match &files.paths {
             Some(paths) => (self.document.resolve(Path::new(".")), paths.clone()),
             // Those of a relative list start from the process's folder, as kubectl's do.
-            None => {
-                let listed = std::env::var_os("KUBECONFIG");
-                let paths = files_of_kubectl(listed, std::env::home_dir());
-                (PathBuf::new(), paths)
-            }
+            None => (PathBuf::new(), kubectl::files()),
         };
         let options = KubeconfigFilesOptions {
             base,
@@ -245,18 +241,6 @@ impl Making<'_> {
     }
 }
 
-/// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
-pub(super) fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
-    let listed = variable.unwrap_or_default();
-    if !listed.is_empty() {
-        let paths = std::env::split_paths(&listed);
-        return paths.filter(|path| !path.as_os_str().is_empty()).collect();
-    }
-    home.into_iter()
-        .map(|home| home.join(".kube/config"))
-        .collect()
-}
-
 /// A provider with the name of its document.
 struct Named {
     name: String,
@@ -291,27 +275,5 @@ impl Provider for Named {
 
     fn provides_clusters(&self) -> bool {
         self.provider.provides_clusters()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_paths_the_files_are_those_of_kubectl() {
-        let home = || Some(PathBuf::from("/me"));
-        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(
-            files_of_kubectl(Some("/a:/b".into()), home()),
-            paths(&["/a", "/b"])
-        );
-        assert_eq!(
-            files_of_kubectl(Some("".into()), home()),
-            paths(&["/me/.kube/config"])
-        );
-        assert_eq!(files_of_kubectl(Some(":".into()), home()), paths(&[]));
-        assert_eq!(files_of_kubectl(None, home()), paths(&["/me/.kube/config"]));
-        assert_eq!(files_of_kubectl(None, None), paths(&[]));
     }
 }
