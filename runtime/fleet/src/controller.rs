@@ -11,6 +11,7 @@ pub use shape::{ShapeError, check_shape};
 use crate::backoff::Backoff;
 use crate::cache::store::IndexPath;
 use crate::cluster::call_scope::{DeclaredIndex, DeclaredIndexes};
+use crate::desired::{Dependents, owner_index};
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, NameError, TenantName};
@@ -267,6 +268,14 @@ impl Builder {
     /// Watches a kind whose objects the primary objects control.
     pub fn owns_kind(self, kind: impl Into<GroupVersionKind>) -> Self {
         self.watch(Watch::new(kind, Enqueue::ControllerOwner))
+    }
+
+    /// Watches the kinds of dependents, so that an event on one enqueues its owner, and indexes them by their owner.
+    pub fn dependents(self, dependents: &Dependents<'_>) -> Self {
+        let kinds = dependents.kinds.iter().cloned();
+        kinds.fold(self, |builder, kind| {
+            builder.owns_kind(kind.clone()).index(owner_index(kind))
+        })
     }
 
     /// Declares an index.

@@ -53,6 +53,14 @@ impl FieldPath {
         })
     }
 
+    /// The path to the value of a label.
+    pub(crate) fn of_label(label: &str) -> Self {
+        let names = ["metadata", "labels", label];
+        Self {
+            segments: names.map(|name| Segment::Name(name.into())).into(),
+        }
+    }
+
     /// Calls `leaf` with each string, number (as it is spelled) and boolean at the path, in the object's order. Objects, arrays, null and
     /// absent fields are skipped, and values of another type than the path expects.
     pub(crate) fn values<'a>(&self, object: &'a Object, mut leaf: impl FnMut(Cow<'a, str>)) {

@@ -1,0 +1,63 @@
+//! What tells whether an object was applied with the same fields before. Entry point: [`stamped`].
+
+use crate::object::Object;
+use serde_json::{Value, json};
+
+/// The annotation with the fingerprint of what was applied: by it a field is found that is no longer desired.
+const APPLIED: &str = "windlass.dev/applied";
+
+/// An object with the fingerprint of its fields.
+pub(super) fn stamped(mut object: Object) -> Object {
+    let print = fingerprint(&object.0);
+    let annotations = &mut object.0["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    annotations[APPLIED] = print.into();
+    object
+}
+
+/// FNV-1a over a value, with sorted names: the same for equal values, in the SDK of every language.
+pub(super) fn fingerprint(value: &Value) -> String {
+    let mut hash = 0x811c_9dc5;
+    walk(&mut hash, value);
+    format!("{hash:08x}")
+}
+
+fn walk(hash: &mut u32, value: &Value) {
+    match value {
+        Value::Null => feed(hash, "n"),
+        Value::Bool(true) => feed(hash, "t"),
+        Value::Bool(false) => feed(hash, "f"),
+        Value::Number(number) => feed(hash, &format!("#{number};")),
+        Value::String(text) => feed_text(hash, text),
+        Value::Array(items) => {
+            feed(hash, "[");
+            items.iter().for_each(|item| walk(hash, item));
+            feed(hash, "]");
+        }
+        Value::Object(fields) => {
+            // Sorted even if another crate makes maps keep their order.
+            let mut names: Vec<_> = fields.iter().collect();
+            names.sort_by_key(|(name, _)| *name);
+            feed(hash, "{");
+            for (name, each) in names {
+                feed_text(hash, name);
+                walk(hash, each);
+            }
+            feed(hash, "}");
+        }
+    }
+}
+
+fn feed_text(hash: &mut u32, text: &str) {
+    feed(hash, "\"");
+    feed(hash, text);
+    feed(hash, "\0");
+}
+
+fn feed(hash: &mut u32, text: &str) {
+    for byte in text.bytes() {
+        *hash = (*hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+}
