@@ -37,6 +37,7 @@ pub use crate::http::config::{
     ExecPolicy, Kubeconfig, KubeconfigPolicy, ServerNotAllowed,
 };
 pub use crate::http::proxy::{Proxy, ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
+pub use crate::http::service::HttpService;
 pub use crate::http::transport::{
     AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, SocketUse, TransportError,
     TransportOptions,

@@ -273,6 +273,11 @@ impl Grant {
         Self { identity, ..self }
     }
 
+    /// Whether it allows every call, as [`Self::all`].
+    pub(crate) fn is_all(&self) -> bool {
+        self.layers.is_empty() && self.bounds.is_empty()
+    }
+
     /// The user that calls to a server impersonate; `None`: they use the cluster's credentials as they are.
     #[must_use]
     pub(crate) fn identity(&self) -> Option<&Identity> {

@@ -10,6 +10,7 @@ mod list;
 mod pod;
 mod read;
 mod schemas;
+mod service;
 mod target;
 mod typed;
 mod write;

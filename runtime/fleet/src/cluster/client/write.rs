@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 /// Longest time of a write, even if its call has ended.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 impl Client {
     pub(super) async fn write_create(
