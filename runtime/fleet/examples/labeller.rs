@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
 use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use windlass_fleet::{Action, Context, Controller, Manager, Result, Typed, kubectl};
+use windlass_fleet::kube_core::Resource;
+use windlass_fleet::{Action, Context, Controller, Manager, Result, kubectl};
 
 async fn reconcile(context: Context) -> Result<Action> {
     let cluster = context.typed_client();
@@ -20,9 +21,7 @@ async fn reconcile(context: Context) -> Result<Action> {
     let metadata = ObjectMeta {
         name: Some(format!("{}-count", context.request.key.name)),
         namespace: source.metadata.namespace.clone(),
-        owner_references: Some(vec![
-            ConfigMap::gvk().controller_reference(&source.metadata),
-        ]),
+        owner_references: source.controller_owner_ref(&()).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     };
     let companion = ConfigMap {
@@ -30,7 +29,7 @@ async fn reconcile(context: Context) -> Result<Action> {
         data: Some(BTreeMap::from([("keys".into(), keys.to_string())])),
         ..ConfigMap::default()
     };
-    cluster.force_apply(&companion).await?;
+    cluster.ensure(&companion).await?;
     println!("{} has {keys} keys", context.request);
     Ok(Action::Done)
 }

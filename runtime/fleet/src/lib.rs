@@ -6,6 +6,8 @@
 //!
 //! Modules are listed from the words to the whole: a module imports only modules above it.
 
+#![cfg_attr(feature = "kube", doc = include_str!("../README.md"))]
+
 pub mod name;
 mod kind;
 mod request;

@@ -133,18 +133,4 @@ mod tests {
         assert!(error.message.starts_with("Widget default/a does not fit"));
         assert!(!error.message.contains("hunter2"), "{error}");
     }
-
-    #[test]
-    fn a_controller_reference_names_the_owner() {
-        let owner = ObjectMeta {
-            name: Some("a".into()),
-            uid: Some("u1".into()),
-            ..ObjectMeta::default()
-        };
-        let reference = Widget::gvk().controller_reference(&owner);
-        assert_eq!(
-            (&*reference.kind, &*reference.uid, reference.controller),
-            ("Widget", "u1", Some(true))
-        );
-    }
 }

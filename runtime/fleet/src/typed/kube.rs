@@ -3,7 +3,6 @@
 use super::Typed;
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,23 +10,6 @@ use serde::de::DeserializeOwned;
 impl<T: Resource<DynamicType = ()> + Serialize + DeserializeOwned> Typed for T {
     fn gvk() -> GroupVersionKind {
         GroupVersionKind::new(&T::group(&()), &T::version(&()), &T::kind(&()))
-    }
-}
-
-impl GroupVersionKind {
-    /// The owner reference that makes an object of this kind the controller of another object: the other object is deleted
-    /// after its owner, and [`owns`](crate::controller::Builder::owns) turns its events into requests for the owner.
-    /// `owner` is metadata that was read from a server, because only a server sets `uid`.
-    #[must_use]
-    pub fn controller_reference(&self, owner: &ObjectMeta) -> OwnerReference {
-        OwnerReference {
-            api_version: self.api_version(),
-            kind: self.kind.to_string(),
-            name: owner.name.clone().unwrap_or_default(),
-            uid: owner.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }
     }
 }
 
@@ -58,6 +40,7 @@ impl ObjectKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde::Deserialize;
     use std::borrow::Cow;
 

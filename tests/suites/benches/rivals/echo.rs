@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::kube_core::Resource;
 use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
-use windlass_fleet::{Action, ClusterName, Context, Controller, Failure, Manager, Typed};
+use windlass_fleet::{Action, ClusterName, Context, Controller, Failure, Manager};
 
 /// Works on the clusters until it is killed; says so when everything has been looked at.
 pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
@@ -120,9 +121,7 @@ async fn echo(context: Context) -> Result<Action, Failure> {
             let metadata = ObjectMeta {
                 name: Some(out.name.to_string()),
                 namespace: source.metadata.namespace.clone(),
-                owner_references: Some(vec![
-                    ConfigMap::gvk().controller_reference(&source.metadata),
-                ]),
+                owner_references: source.controller_owner_ref(&()).map(|owner| vec![owner]),
                 ..ObjectMeta::default()
             };
             let echo = ConfigMap {

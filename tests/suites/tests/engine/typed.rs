@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_apiserver::Server;
 use windlass_fleet::api::ListOptions;
+use windlass_fleet::kube_core::Resource;
 use windlass_fleet::{
-    Action, ApiCode, ApiError, Context, Controller, Failure, Grant, GroupVersionKind, Typed,
-    TypedClient,
+    Action, ApiCode, ApiError, Context, Controller, Failure, Grant, GroupVersionKind, Manager,
+    Typed, TypedClient,
 };
+use windlass_harness::alone::ran_alone;
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, request};
 
@@ -71,9 +74,7 @@ async fn copy(context: Context) -> Result<Action, Failure> {
     };
     let copy = ConfigMap {
         metadata: ObjectMeta {
-            owner_references: Some(vec![
-                ConfigMap::gvk().controller_reference(&original.metadata),
-            ]),
+            owner_references: original.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..metadata(&format!("{}-copy", context.request.key.name))
         },
         data: original.data,
@@ -89,39 +90,52 @@ async fn a_typed_reconciler_keeps_what_it_owns_in_step() -> Result<()> {
         .labels("copy=yes")
         .owns::<ConfigMap>()
         .build(copy)?;
-    let fleet = TestFleet::start(&["alpha"], |b| b.controller(copier)).await?;
-    let client = fleet.engage("alpha").await?.client(Grant::all()).typed();
-    let seed = |color: &str| {
+    let fleet = windlass_testing::TestFleet::start(&["alpha"], [copier]).await?;
+    let client = fleet.client("alpha")?;
+    let copied = async || -> Result<Option<String>> {
+        fleet.idle().await?;
+        let copy = client.get_live::<Settings>(&key("a-copy")).await?;
+        Ok(copy.map(|copy| copy.data.color))
+    };
+    for color in ["blue", "red"] {
         let mut original = object("a", json!({"color": color}));
         original["metadata"]["labels"] = json!({"copy": "yes"});
-        fleet.apply("alpha", original)
-    };
-    let copied = async |color: &str| {
-        windlass_harness::eventually(windlass_harness::eventually::DEADLINE, "a copy", || async {
-            let copy = client.get_live::<Settings>(&key("a-copy")).await?;
-            Ok(Seen::of(copy, |copy| {
-                copy.as_ref().is_some_and(|copy| copy.data.color == color)
-            }))
-        })
-        .await
-    };
-    seed("blue")?;
-    copied("blue").await?;
-    seed("red")?;
-    copied("red").await?;
+        fleet.put("alpha", &original)?;
+        assert_eq!(copied().await?.as_deref(), Some(color));
+    }
     assert!(client.delete::<ConfigMap>(&key("a-copy")).await?);
-    copied("red").await?;
+    assert_eq!(copied().await?.as_deref(), Some("red"));
     assert!(client.delete::<ConfigMap>(&key("a")).await?);
-    windlass_harness::eventually(
-        windlass_harness::eventually::DEADLINE,
-        "no copy",
-        || async {
-            let copy = client.get_live::<ConfigMap>(&key("a-copy")).await?;
-            Ok(Seen::of(copy, Option::is_none))
-        },
-    )
-    .await?;
-    fleet.stop().await
+    assert_eq!(copied().await?, None);
+    Ok(fleet.stop().await?)
+}
+
+/// In a process of its own, which has the kubeconfig in its environment and gets the signal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_of_a_kubeconfig_reconciles_until_a_signal() -> Result<()> {
+    let server = Server::builder().cluster("alpha");
+    let server = server.bind("127.0.0.1:0").await?;
+    let alpha = server.cluster("alpha").expect("the cluster");
+    alpha.apply(object("a", json!({}))).expect("an object");
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), server.kubeconfig())?;
+    let path = file.path().to_string_lossy().into_owned();
+    let test = "typed::a_manager_of_a_kubeconfig_reconciles_until_a_signal";
+    let alone = move || ran_alone(test, &[("KUBECONFIG", &*path)]);
+    if tokio::task::spawn_blocking(alone).await?? {
+        return Ok(());
+    }
+    let stop = |context: Context| async move {
+        if &*context.request.key.name == "a" {
+            let process = std::process::id().to_string();
+            let mut kill = tokio::process::Command::new("kill");
+            kill.args(["-TERM", &process]).status().await?;
+        }
+        Ok(Action::Done)
+    };
+    let stopper = Controller::of::<ConfigMap>("stopper").build(stop)?;
+    let manager = Manager::from_kubeconfig()?.controller(stopper).build()?;
+    Ok(manager.run_until_signal().await?)
 }
 
 #[tokio::test]

@@ -4,12 +4,13 @@ use crate::crates::{Crate, crates};
 use crate::{Finding, Repository, RustFile};
 
 /// Which of our crates a crate's own code may import.
-const IMPORTS: [(&str, &[&str]); 9] = [
+const IMPORTS: [(&str, &[&str]); 10] = [
     ("runtime/files", &[]),
     ("runtime/fleet", &[]),
     ("runtime/apiserver", &[]),
     ("runtime/sandbox", &["windlass-fleet"]),
     ("runtime/registry", &["windlass-fleet"]),
+    ("runtime/testing", &["windlass-fleet", "windlass-apiserver"]),
     (
         "runtime/author",
         &["windlass-files", "windlass-fleet", "windlass-apiserver"],

@@ -96,10 +96,8 @@ fn call(request: Request<Bytes>) -> Result<Call, ApiError> {
     }
     let path = head.uri.path_and_query().map(ToString::to_string);
     let content = Some(body).filter(|body| !body.is_empty());
-    let body = match content {
-        Some(body) => Some((content_type(&head.headers)?, body)),
-        None => None,
-    };
+    let typed = |body| Ok::<_, ApiError>((content_type(&head.headers)?, body));
+    let body = content.map(typed).transpose()?;
     let accept = head.headers.get(ACCEPT).cloned();
     Ok(Call {
         method: head.method,
