@@ -207,6 +207,37 @@ async fn a_status_is_written_apart_from_the_rest() -> Result<()> {
 }
 
 #[tokio::test]
+async fn events_are_about_the_object_of_a_type() -> Result<()> {
+    let (fleet, client) = alpha().await?;
+    client.create(&settings("a", "blue")).await?;
+    client.event::<Settings>(&key("a"), "Painted", "it is blue");
+    client.warn::<Settings>(&key("a"), "Faded", "it was red");
+    let alpha = fleet.simulated("alpha");
+    let shown = |event: &serde_json::Value| {
+        let texts = ["type", "reason", "action", "note"].map(|name| event[name].as_str());
+        assert_eq!(event["regarding"]["kind"], "ConfigMap");
+        texts.map(|text| text.unwrap_or_default().to_owned())
+    };
+    let seen = wait("two events", || {
+        let events = alpha.list("events.k8s.io/v1", "Event", "default");
+        let events = events.unwrap_or_default();
+        Seen::of(events.iter().map(shown).collect::<Vec<_>>(), |events| {
+            events.len() == 2
+        })
+    });
+    let mut seen = seen.await?;
+    seen.sort();
+    assert_eq!(
+        seen,
+        [
+            ["Normal", "Painted", "Reconcile", "it is blue"],
+            ["Warning", "Faded", "Reconcile", "it was red"]
+        ]
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
 async fn a_typed_list_holds_every_page() -> Result<()> {
     let (fleet, client) = alpha().await?;
     for n in 0..5 {

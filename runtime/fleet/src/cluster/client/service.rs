@@ -16,11 +16,7 @@ use std::sync::Arc;
 
 impl Client {
     /// A service that sends HTTP requests to the API server, for code that needs another client library. It is a `tower::Service`, of which
-    /// kube makes a client:
-    ///
-    /// ```ignore
-    /// let client = kube::Client::new(cluster.raw().http_service()?, "default");
-    /// ```
+    /// kube makes a client: `kube::Client::new(service, "default")`.
     ///
     /// The requests share the cluster's connections, credentials, slots and rate limit, and writes the deadline and the fence of this client.
     /// No cache answers them, and a write is in the cache only with its event. The URL is the path below the server's, and bodies are JSON.

@@ -2,8 +2,8 @@
 
 use super::Client;
 use crate::api::{
-    ApiCode, ApiError, ApplyOptions, DeleteOptions, GetOptions, Json, ListOptions, PatchType,
-    ReadMode, WriteOptions,
+    ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, Json,
+    ListOptions, PatchType, ReadMode, WriteOptions,
 };
 use crate::request::ObjectKey;
 use crate::typed::{Typed, decode, encode, value};
@@ -197,6 +197,28 @@ impl TypedClient {
             Err(error) if error.code == ApiCode::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Records an event about an object, for people: shown by `kubectl describe` and `kubectl get events`. `reason` is one CamelCase word.
+    /// Recorded in the background; never fails a reconcile.
+    pub fn event<T: Typed>(&self, key: &ObjectKey, reason: &str, note: impl Into<String>) {
+        self.record::<T>(key, EventType::Normal, reason, note.into());
+    }
+
+    /// As [`TypedClient::event`], with the type Warning.
+    pub fn warn<T: Typed>(&self, key: &ObjectKey, reason: &str, note: impl Into<String>) {
+        self.record::<T>(key, EventType::Warning, reason, note.into());
+    }
+
+    fn record<T: Typed>(&self, key: &ObjectKey, event_type: EventType, reason: &str, note: String) {
+        self.client.record_event(Event {
+            kind: T::gvk(),
+            key: key.clone(),
+            event_type,
+            reason: reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        });
     }
 }
 
