@@ -11,17 +11,17 @@ mod reload;
 mod pressure;
 pub(crate) mod signals;
 
-use crate::admin::{self, Addresses, Sockets};
+use crate::admin::{self, Addresses};
 use crate::app::rollback;
 use crate::app::{App, machine};
 use crate::cli::IdleArgs;
 use crate::config::clusters::LocalCluster;
-use crate::config::kinds::{AdminSpec, Authentication, Kind, ManagerSpec, TenantSpec, Within};
-use crate::config::load::{Configuration, Merged, start};
+use crate::config::kinds::{AdminSpec, Authentication, ManagerSpec};
+use crate::config::load::{Configuration, start};
 use crate::config::{clusters, proxy, registries};
 use crate::guests::{Guests, ReconcilerNeeds};
 use crate::reconcilers::reloads::Reloads;
-use crate::reconcilers::{Change, Reconcilers, Records, Sources};
+use crate::reconcilers::{Reconcilers, Records, Sources};
 use crate::status::guest_metrics::GuestMetrics;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -31,7 +31,6 @@ use anyhow::{Context, Result, bail};
 use builds::SourceBuilder;
 use idle::{Patience, Report};
 use prometheus_client::registry::Registry;
-use providers::Providers;
 use reload::Reload;
 pub(crate) use reload::source_folders;
 use std::collections::BTreeSet;
@@ -39,20 +38,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{Builder, Manager, ManagerOptions, TenantOptions};
+use windlass_fleet::manager::{BoundManager, Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::Provider;
 use windlass_registry::Registries;
 use windlass_sandbox::{NativeGuests, Options};
-
-/// How long a start waits for slow guests once one guest serves.
-const MOMENT: Duration = Duration::from_secs(2);
 
 /// What to run, and how.
 pub(crate) struct RunOptions {
@@ -113,51 +107,31 @@ pub(crate) struct Rebuild {
 pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
+    let first = start(&options.files)?;
+    let mut process = Process::new(&options, &first.configuration)?;
     // Guests may take minutes to load.
-    let Some(startup) = stop.run_until_cancelled(Startup::new(&options)).await else {
-        return Ok(None);
-    };
-    let startup = startup?;
-    let configuration = &startup.merged.configuration;
-    let manager = configuration.manager_spec();
-    let local = LocalCluster::of(&manager);
-    let wanted = addresses(
-        options.admin,
-        options.simulated.is_none(),
-        &manager.admin,
-        local,
-    )?;
-    let free_port = options.simulated.is_some() && options.admin.is_none();
-    let sockets = admin::bind(wanted, free_port)?;
-    startup.serve(options, (wanted, sockets), stop).await
+    let begun = process.reload.begin(first, options.goes_on_without());
+    match stop.run_until_cancelled(begun).await {
+        Some(begun) => begun?,
+        None => return Ok(None),
+    }
+    process.serve(options, stop).await
 }
 
-/// The parts of a run, loaded and checked but not started.
-struct Startup {
-    manager: Builder,
-    registry: Registry,
-    statuses: Arc<Statuses>,
-    guest_registry: Arc<GuestRegistry>,
-    reconcilers: Reconcilers,
-    images: Registries,
-    records: Records,
-    merged: Merged,
-    heartbeats: Vec<Heartbeat>,
+/// A run as its Manager makes it. [`Reload`] puts all other documents into effect, at the start as later.
+struct Process {
+    manager: BoundManager,
+    app: Arc<App>,
+    reload: Reload,
 }
 
-impl Startup {
-    /// Reads the documents and loads the guests. Bad documents are logged and left out, except for the Manager.
-    ///
+impl Process {
     /// # Errors
-    /// When nothing can start, or the Manager is not valid. No cluster has been reached then.
-    async fn new(options: &RunOptions) -> Result<Self> {
-        let merged = start(&options.files)?;
-        if !merged.configuration.has(Kind::Reconciler) && !options.from_cluster {
-            bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
-        }
+    /// When the Manager or the options cannot be in effect. No cluster is engaged then.
+    fn new(options: &RunOptions, configuration: &Configuration) -> Result<Self> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
-        let mut manager = build_manager(options, &merged.configuration)?;
+        let manager = build_manager(options, configuration)?;
         if options.needs.is_some() && options.simulated.is_none() {
             bail!("rules are not looked for on real clusters: nothing would be denied there");
         }
@@ -166,8 +140,10 @@ impl Startup {
                 "there is no local cluster to read: name it in spec.local of a Manager, or run in a pod"
             );
         }
-        let limits = merged.configuration.manager_spec().metric_limits();
-        manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
+        let limits = configuration.manager_spec().metric_limits();
+        let metrics = Metrics::with_limits(limits, &mut registry);
+        let manager = manager.metrics(metrics).build()?.bind();
+        let handle = manager.handle();
         let statuses = Arc::new(Statuses::default());
         let guest_registry = Arc::new(GuestRegistry::default());
         registry.register_collector(Box::new(GuestMetrics {
@@ -182,87 +158,50 @@ impl Startup {
             options.needs.clone(),
             options.natives.clone(),
         )?;
-        let guests_heartbeat = guests.heartbeat();
+        let heartbeats = vec![Heartbeat::start("host", || true), guests.heartbeat()];
         let cache = options.engine.cache.as_ref();
         let cache = cache.map(|cache| cache.folder.as_path());
-        let images = Registries::new(registries::options(&merged.configuration, cache)?);
+        let images = Registries::new(registries::options(configuration, cache)?);
+        images.read_secrets_of(handle.clone());
         // In-memory clusters end with the process, and so does what was decided about them.
         let kept = cache.filter(|_| options.simulated.is_none());
-        let records = Records::new(kept);
         let sources = Sources {
-            registry: images.clone(),
-            records: records.clone(),
+            registry: images,
+            records: Records::new(kept, handle.clone()),
             trusts_files: options.simulated.is_some(),
         };
-        let mut reconcilers = Reconcilers::new(guests, sources, statuses.clone(), reloads);
-        for change in begin(&mut reconcilers, &merged.configuration).await {
-            if let Change::Put(controller) = change {
-                manager = manager.controller(*controller);
-            }
-        }
-        let waits = options.goes_on_without() || reconcilers.may_come_later();
-        if reconcilers.running() == 0 && !waits {
-            let why = reasons(&merged, &reconcilers.problems());
-            bail!("no reconciler can start{why}");
-        }
-        reconcilers.report();
-        Ok(Self {
-            manager,
-            registry,
+        let reconcilers = Reconcilers::new(guests, sources, statuses.clone(), reloads);
+        let (rollbacks, calls) = rollback::channel();
+        let app = App::new(
+            handle,
             statuses,
             guest_registry,
-            reconcilers,
-            images,
-            records,
-            merged,
-            heartbeats: vec![Heartbeat::start("host", || true), guests_heartbeat],
+            configuration.only_manager(),
+            registry,
+            heartbeats,
+            rollbacks,
+        );
+        Ok(Self {
+            manager,
+            reload: Reload::new(options, app.clone(), reconcilers, calls)?,
+            app,
         })
     }
 
     /// Runs until stopped or idle, drains, and returns how it went.
-    async fn serve(
-        self,
-        options: RunOptions,
-        (wanted, sockets): (Addresses, Sockets),
-        stop: CancellationToken,
-    ) -> Result<Option<Report>> {
-        let mut bound = self.manager.build()?.bind();
+    async fn serve(self, options: RunOptions, stop: CancellationToken) -> Result<Option<Report>> {
+        let (mut manager, app, mut reload) = (self.manager, self.app, self.reload);
+        let addresses = reload.addresses();
+        let free_port = options.simulated.is_some() && options.admin.is_none();
+        let wanted = *addresses.borrow();
+        let sockets = admin::bind(wanted, free_port)?;
         // Providers may read it.
-        bound.engage_local()?;
-        self.images.read_secrets_of(bound.handle());
-        self.records.write_in(bound.handle());
-        let mut providers = Providers::default();
-        let mut problems = self.merged.problems.clone();
-        if options.simulated.is_none() {
-            if options.from_cluster {
-                providers.hold(&bound.handle(), &self.merged.configuration);
-            }
-            problems.extend(providers.apply(&bound.handle(), &self.merged, false));
-        }
-        let (rollbacks, calls) = rollback::channel();
-        let app = App::new(
-            bound.handle(),
-            self.statuses,
-            self.guest_registry,
-            self.merged.configuration,
-            self.registry,
-            self.heartbeats,
-            rollbacks,
-        );
-        app.report_problems(&problems, &[]);
+        manager.engage_local()?;
+        reload.apply();
         // The admin endpoints are served until the end of the drain, so that it can be observed.
         let served = CancellationToken::new();
-        let (addresses, wanted) = watch::channel(wanted);
-        let admin = admin::serve(sockets, app.clone(), wanted, served.clone());
+        let admin = admin::serve(sockets, app.clone(), addresses, served.clone());
         let admin = tokio::spawn(admin);
-        let reload = Reload::start(
-            &options,
-            app.clone(),
-            self.reconcilers,
-            providers,
-            (calls, addresses),
-        )
-        .context("watch the configuration")?;
         let outcomes = reload.outcomes();
         let status =
             outcomes.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
@@ -273,7 +212,7 @@ impl Startup {
         let simulated = options.simulated.clone();
         let idle = tokio::spawn(end_when_idle(options, app, stop.clone()));
 
-        bound.run(stop.clone()).await?;
+        manager.run(stop.clone()).await?;
         stop.cancel();
         drop(simulated);
         reload.await.context("the reload ended early")?;
@@ -285,29 +224,6 @@ impl Startup {
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)
     }
-}
-
-/// Starts to load all guests. Waits until all are loaded, or until [`MOMENT`] has passed and one serves, or one waits for a registry.
-async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> Vec<Change> {
-    let mut changes = reconcilers.follow(configuration);
-    let moment = sleep(MOMENT);
-    tokio::pin!(moment);
-    while reconcilers.is_busy() {
-        tokio::select! {
-            more = reconcilers.next() => changes.extend(more),
-            () = &mut moment, if reconcilers.running() > 0 || reconcilers.may_come_later() => break,
-        }
-    }
-    changes
-}
-
-/// The reasons why nothing runs, one a line.
-fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
-    let documents = merged.problems.iter().map(ToString::to_string);
-    documents
-        .chain(reconcilers.iter().cloned())
-        .map(|reason| format!("\n  {reason}"))
-        .collect()
 }
 
 impl RunOptions {
@@ -342,16 +258,10 @@ async fn end_when_idle(
     }
 }
 
-/// A manager with the tenants and clusters of the documents, or with in-memory clusters.
+/// A manager with the local cluster of the Manager, or with in-memory clusters.
 fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
     let mut builder = Manager::builder().options(manager_options(&spec)?);
-    for (document, spec) in configuration.tenants() {
-        builder = builder.tenant(
-            TenantName::new(&document.identity.name)?,
-            tenant_options(spec),
-        );
-    }
     if let Some(simulated) = &options.simulated {
         if let Some(local) = &simulated.local {
             builder = builder.local(local.clone());
@@ -390,14 +300,6 @@ pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
         },
         ..ManagerOptions::default()
     })
-}
-
-/// A tenant's options for the queue.
-fn tenant_options(spec: &TenantSpec) -> TenantOptions {
-    TenantOptions {
-        weight: spec.weight(),
-        concurrency: spec.limits.concurrency.map(Within::get),
-    }
 }
 
 /// The addresses of the admin endpoints: the flag's, the document's, or the default. If the fleet is in memory, nothing has an address of

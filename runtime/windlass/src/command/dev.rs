@@ -2,7 +2,7 @@
 
 use crate::cli::{DevArgs, Format};
 use crate::config::kinds::Kind;
-use crate::config::load::{Configuration, start};
+use crate::config::load::{Configuration, merge, start};
 use crate::dev;
 use crate::dev::native::{BuilderOfOthers, Natives};
 use crate::guests::component::small_sandbox;
@@ -37,7 +37,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     }
     let mut files = vec![file];
     files.extend(Some(args.folder.join(ONLY_HERE)).filter(|file| file.exists()));
-    let documents = start(&files)?;
+    let documents = merge(&Configuration::default(), &start(&files)?);
     // The fleet is made once. Without this document it would have clusters that no Provider asks for.
     if let Some(bad) = documents.left_out(Kind::Provider) {
         bail!(

@@ -1,4 +1,4 @@
-//! The documents in files and folders. Entry points: [`start`], then [`load`] and [`merge`] at each reload, and [`Configuration`].
+//! The documents in files and folders. Entry points: [`start`], then [`load`] at each reload; [`merge`] after both; and [`Configuration`].
 
 mod files;
 mod merge;
@@ -105,6 +105,14 @@ impl Configuration {
     /// All documents.
     pub(crate) fn documents(&self) -> &[Document] {
         &self.documents
+    }
+
+    /// The Manager alone, if there is one.
+    pub(crate) fn only_manager(&self) -> Self {
+        let manager = self.manager().map(|(document, _)| document.clone());
+        Self {
+            documents: manager.into_iter().collect(),
+        }
     }
 
     /// Adds a document, or replaces the one of its identity.

@@ -19,7 +19,7 @@ use serde_json::{Value as Json, json};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::task::Id;
 use windlass_fleet::api::{ApiCode, PatchType, WriteOptions};
@@ -41,12 +41,11 @@ const FORGETFUL: &str =
     "a restart of the process forgets it, because there is no cache folder: see --cache";
 
 /// Where records are kept. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Records {
     inner: Arc<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     /// Of documents in files; none: they end with the process.
     folder: Option<PathBuf>,
@@ -54,7 +53,7 @@ struct Inner {
     /// Writes of files, one after the other.
     writing: Mutex<()>,
     /// The manager whose local cluster has the objects.
-    manager: OnceLock<ManagerHandle>,
+    manager: ManagerHandle,
 }
 
 /// Where a record is.
@@ -85,8 +84,9 @@ impl Recording {
 }
 
 impl Records {
-    /// Keeps records in folders of this one; none: those of documents in files end with the process.
-    pub(crate) fn new(cache: Option<&Path>) -> Self {
+    /// Keeps records of objects in the local cluster of this manager, and the others in folders of this one; none: they end with the
+    /// process.
+    pub(crate) fn new(cache: Option<&Path>, manager: ManagerHandle) -> Self {
         let open = |cache: &Path| -> io::Result<(PathBuf, Archive)> {
             let folder = cache.join("records");
             make_private(&folder)?;
@@ -104,15 +104,10 @@ impl Records {
             inner: Arc::new(Inner {
                 folder,
                 archive,
-                ..Inner::default()
+                writing: Mutex::default(),
+                manager,
             }),
         }
-    }
-
-    /// Writes records of objects in the local cluster of this manager from now on.
-    pub(crate) fn write_in(&self, manager: ManagerHandle) {
-        // The first one stays: there is one manager.
-        let _ = self.inner.manager.set(manager);
     }
 
     /// The record of a document in a file. Blocks.
@@ -150,8 +145,7 @@ impl Records {
     }
 
     fn client(&self) -> Result<Client, String> {
-        let manager = self.inner.manager.get();
-        let manager = manager.ok_or("the process starts")?;
+        let manager = &self.inner.manager;
         let local = manager.fleet().cluster(&ClusterName::local());
         let local = local.ok_or("the local cluster is not engaged")?;
         let client = manager.leading_client(&local);
@@ -344,6 +338,7 @@ mod tests {
     use super::*;
     use crate::config::load::load;
     use crate::config::record::KnownRevision;
+    use windlass_fleet::Manager;
 
     fn document(folder: &Path) -> Document {
         let text = "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: x}\nspec: {guest: {path: ./x.wasm}}\n";
@@ -358,7 +353,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let document = document(folder.path());
         let cache = folder.path().join("cache");
-        let records = Records::new(Some(&cache));
+        let manager = || Manager::builder().build().unwrap().bind().handle();
+        let records = Records::new(Some(&cache), manager());
         assert_eq!(records.read(&document), Record::default());
         let record = Record {
             previous: Some(KnownRevision {
@@ -369,10 +365,13 @@ mod tests {
         };
         let place = records.place(&document).unwrap();
         records.write(place, record.clone()).await.unwrap();
-        assert_eq!(Records::new(Some(&cache)).read(&document), record);
+        assert_eq!(
+            Records::new(Some(&cache), manager()).read(&document),
+            record
+        );
         let mut other = document.clone();
         other.identity.name = "y".to_owned();
         assert_eq!(records.read(&other), Record::default());
-        assert!(Records::new(None).place(&document).is_none());
+        assert!(Records::new(None, manager()).place(&document).is_none());
     }
 }

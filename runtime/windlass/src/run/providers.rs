@@ -24,10 +24,8 @@ const REFUSED: &str = "a document that is not valid";
 #[derive(Default)]
 pub(super) struct Providers {
     by_name: BTreeMap<String, Applied>,
-    /// Whether [`UNREAD`] runs.
-    holds: bool,
-    /// Why [`REFUSED`] runs; none: it does not.
-    refused: Option<Problem>,
+    /// [`UNREAD`] and [`REFUSED`], as far as they run, with what they report.
+    unknown: BTreeMap<&'static str, String>,
     /// Whether reconcilers engage the local cluster by default, for lack of any provider.
     is_local: bool,
 }
@@ -51,32 +49,21 @@ struct Inputs {
 }
 
 impl Providers {
-    /// Until the local cluster has been read: a provider without clusters, unless files have one. Without any, reconcilers would engage the
-    /// local cluster by default.
-    pub(super) fn hold(&mut self, manager: &ManagerHandle, configuration: &Configuration) {
-        if configuration.has(Kind::Provider) {
-            return;
-        }
-        let message = "its Providers have not been read yet".to_owned();
-        self.holds = manager.put_provider(Unusable::of(UNREAD, message)).is_ok();
-    }
-
-    /// Starts, replaces and removes providers as the documents ask. Ends [`Self::hold`] after that, once the local cluster has been read.
-    /// Returns the problems.
+    /// Starts, replaces and removes providers as the documents ask. `unread`: the objects of the local cluster count too, and have not been
+    /// read. Returns the problems.
     pub(super) fn apply(
         &mut self,
         manager: &ManagerHandle,
         documents: &Merged,
-        has_read: bool,
+        unread: bool,
     ) -> Vec<Problem> {
         let configuration = &documents.configuration;
-        let refused = documents.left_out(Kind::Provider);
-        // For lack of a valid Provider no reconciler begins with the local cluster. One that works there already goes on.
-        let refused = refused.filter(|_| !configuration.has_provider() && !self.is_local);
-        let refused = refused.map(|bad| bad.problem.clone());
-        if let Some(problem) = refused.as_ref().filter(|_| refused != self.refused) {
-            // It fails only while the process ends.
-            let _ = manager.put_provider(Unusable::of(REFUSED, problem.to_string()));
+        let unknown = self.unknown(documents, unread);
+        for (name, message) in &unknown {
+            if self.unknown.get(name) != Some(message) {
+                // It fails only while the process ends.
+                let _ = manager.put_provider(Unusable::of(name, message.clone()));
+            }
         }
         let wanted: BTreeSet<&str> = configuration
             .providers()
@@ -93,18 +80,37 @@ impl Providers {
         for (document, spec) in configuration.providers() {
             self.put(manager, document, spec);
         }
-        if refused.is_none() && self.refused.is_some() {
-            manager.remove_provider(REFUSED);
+        for name in self.unknown.keys() {
+            if !unknown.contains_key(name) {
+                manager.remove_provider(name);
+            }
         }
-        self.refused = refused;
-        if has_read && std::mem::take(&mut self.holds) {
-            manager.remove_provider(UNREAD);
-        }
-        self.is_local = !configuration.has_provider() && !self.holds && self.refused.is_none();
+        self.unknown = unknown;
+        self.is_local = !configuration.has_provider() && self.unknown.is_empty();
         let problems = self.by_name.values();
         problems
             .filter_map(|applied| applied.problem.clone())
             .collect()
+    }
+
+    /// Providers without clusters for those that are not known, with the reasons. Without any provider, reconcilers would begin with the local
+    /// cluster. Where they work there already, they go on.
+    fn unknown(&self, documents: &Merged, unread: bool) -> BTreeMap<&'static str, String> {
+        let configuration = &documents.configuration;
+        let mut unknown = BTreeMap::new();
+        if self.is_local {
+            return unknown;
+        }
+        if unread && !configuration.has(Kind::Provider) {
+            let message = "its Providers have not been read yet".to_owned();
+            unknown.insert(UNREAD, message);
+        }
+        if let Some(bad) = documents.left_out(Kind::Provider)
+            && !configuration.has_provider()
+        {
+            unknown.insert(REFUSED, bad.problem.to_string());
+        }
+        unknown
     }
 
     /// The problems of providers that run as an earlier version of their document asks.
@@ -127,7 +133,7 @@ impl Providers {
         let (provider, problem) = match clusters::provider(document, spec) {
             Ok(provider) => (Some(provider), None),
             // Without any provider, reconcilers would engage the local cluster. So one without clusters takes the place.
-            Err(problem) if !ran => (Some(Unusable::in_place_of(name, &problem)), Some(problem)),
+            Err(problem) if !ran => (Some(Unusable::of(name, problem.to_string())), Some(problem)),
             Err(problem) => (None, Some(problem)),
         };
         let runs = ran || problem.is_none();
@@ -173,10 +179,6 @@ struct Unusable {
 }
 
 impl Unusable {
-    fn in_place_of(name: &str, problem: &Problem) -> Arc<dyn Provider> {
-        Self::of(name, problem.to_string())
-    }
-
     fn of(name: &str, message: String) -> Arc<dyn Provider> {
         Arc::new(Self {
             name: name.to_owned(),

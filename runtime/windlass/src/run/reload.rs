@@ -1,28 +1,36 @@
-//! Reloads documents, guests and their sources when they change. Entry point: [`Reload::start`].
+//! Puts documents and guests into effect, at the start and whenever they or the sources of guests change. Entry points: [`Reload::begin`],
+//! then [`Reload::apply`] and [`Reload::run`].
+//!
+//! The start is the first reload, of a process in which only its Manager is in effect: [`Reload::begin`] does what each reload does, but
+//! for the clusters. They are engaged once a guest can serve.
 
 use super::builds::{Builds, Built};
 use super::changes::Changes;
 use super::notices::Notices;
 use super::objects::{Feed, Outcomes};
 use super::providers::Providers;
-use super::{RunOptions, addresses, tenant_options};
+use super::{RunOptions, addresses};
 use crate::admin::Addresses;
 use crate::app::App;
 use crate::app::rollback::RollbackCall;
 use crate::config::clusters::LocalCluster;
-use crate::config::kinds::ManagerSpec;
-use crate::config::load::{Configuration, Listing, load, merge};
+use crate::config::kinds::{Kind, ManagerSpec, TenantSpec, Within};
+use crate::config::load::{Configuration, Listing, Merged, Outcome, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
+use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use windlass_files::{Problem, Target, Watch};
 use windlass_fleet::TenantName;
 use windlass_fleet::manager::TenantOptions;
+
+/// How long a start waits for slow guests once one guest serves.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Watches files and applies their changes.
 pub(super) struct Reload {
@@ -52,36 +60,37 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Starts the watcher.
+    /// With nothing in effect but the Manager.
     ///
     /// # Errors
-    /// When the system has no more watchers.
-    pub(super) fn start(
+    /// When the system has no more watchers, or the admin endpoints cannot be served as the Manager asks.
+    pub(super) fn new(
         options: &RunOptions,
         app: Arc<App>,
         reconcilers: Reconcilers,
-        providers: Providers,
-        (rollbacks, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
-    ) -> std::io::Result<Self> {
+        rollbacks: mpsc::Receiver<RollbackCall>,
+    ) -> Result<Self> {
         let rebuild = options.rebuild.as_ref();
+        let builds = rebuild.map(|rebuild| Builds::start(rebuild.builder.clone()));
+        let started = app.configuration.load().manager_spec();
+        let (admin, has_fleet) = (options.admin, options.simulated.is_none());
+        let addresses = addresses(admin, has_fleet, &started.admin, LocalCluster::of(&started))?;
         Ok(Self {
             files: options.files.clone(),
             objects: options.from_cluster.then(|| Feed::start(app.clone())),
             built: rebuild.map(|rebuild| rebuild.built),
-            builds: rebuild
-                .map(|rebuild| Builds::start(rebuild.builder.clone()))
-                .transpose()?,
-            started: app.configuration.load().manager_spec(),
-            has_fleet: options.simulated.is_none(),
+            builds: builds.transpose().context("watch the sources of guests")?,
+            started,
+            has_fleet,
             changes: Changes::new(app.manager.clone()),
             app,
             reconcilers,
-            providers,
+            providers: Providers::default(),
             notices: Notices::default(),
-            watch: Watch::start()?,
+            watch: Watch::start().context("watch the configuration")?,
             rollbacks,
-            admin: options.admin,
-            addresses,
+            admin,
+            addresses: watch::Sender::new(addresses),
         })
     }
 
@@ -90,16 +99,53 @@ impl Reload {
         self.objects.as_ref().map(Feed::outcomes)
     }
 
+    /// Where the admin endpoints are to be served.
+    pub(super) fn addresses(&self) -> watch::Receiver<Addresses> {
+        self.addresses.subscribe()
+    }
+
+    /// The start: puts the first documents into effect, and waits until all guests are loaded, or until [`MOMENT`] has passed and one serves,
+    /// or one waits for a registry. No cluster is engaged, and bad documents are reported by the next [`Self::apply`]. `goes_on_without`: a
+    /// reconciler may come later.
+    ///
+    /// # Errors
+    /// When nothing can start. The message has every reason.
+    pub(super) async fn begin(&mut self, first: Outcome, goes_on_without: bool) -> Result<()> {
+        let (merged, listing) = self.merge(first);
+        if !merged.configuration.has(Kind::Reconciler) && self.objects.is_none() {
+            bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
+        }
+        self.put(&merged, &listing);
+        let moment = sleep(MOMENT);
+        tokio::pin!(moment);
+        while self.reconcilers.is_busy() {
+            let changes = tokio::select! {
+                changes = self.reconcilers.next() => changes,
+                () = &mut moment, if self.reconcilers.running() > 0 || self.reconcilers.may_come_later() => break,
+            };
+            for change in changes {
+                // Nothing is removed that was never there.
+                if let Change::Put(controller) = change {
+                    self.changes.put(controller);
+                }
+            }
+        }
+        let waits = goes_on_without || self.reconcilers.may_come_later();
+        if self.reconcilers.running() == 0 && !waits {
+            let why = reasons(&merged, &self.reconcilers.problems());
+            bail!("no reconciler can start{why}");
+        }
+        Ok(())
+    }
+
     /// Applies changes until it is dropped.
     pub(super) async fn run(mut self) {
-        // A file may have changed since it was read. So everything is watched first and then read again.
-        self.watch_all(&load(&self.files).listing);
         if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
             builds.ask_saved_since(when);
         }
         loop {
-            self.apply();
             self.changed().await;
+            self.apply();
         }
     }
 
@@ -141,40 +187,22 @@ impl Reload {
         }
     }
 
-    /// Starts to apply the current documents and guests. Guests are loaded in the background.
-    fn apply(&mut self) {
-        let outcome = load(&self.files);
-        let listing = outcome.listing.clone();
-        let last = self.app.configuration.load_full();
-        let merged = match &mut self.objects {
-            Some(objects) => objects.join(&last, outcome),
-            None => merge(&last, &outcome),
-        };
+    /// Reads everything again, starts to put it into effect, and reports what is not. Guests are loaded in the background.
+    pub(super) fn apply(&mut self) {
+        let (merged, listing) = self.merge(load(&self.files));
+        let changes = self.put(&merged, &listing);
         let mut problems = merged.problems.clone();
         let mut kept: Vec<Problem> = merged.kept.values().cloned().collect();
-        self.apply_manager(&last, &merged.configuration);
-        self.apply_tenants(&last, &merged.configuration);
         if self.has_fleet {
-            let manager = &self.app.manager;
-            let has_read = self.objects.as_ref().is_some_and(Feed::has_read);
-            problems.extend(self.providers.apply(manager, &merged, has_read));
+            let unread = self.objects.as_ref().is_some_and(|feed| !feed.has_read());
+            problems.extend(self.providers.apply(&self.app.manager, &merged, unread));
             kept.extend(self.providers.kept());
         }
         kept.extend(self.objects.as_ref().and_then(Feed::kept));
         self.app.report_problems(&problems, &kept);
-        self.app
-            .configuration
-            .store(Arc::new(merged.configuration.clone()));
-        // Rights are revoked first: a revocation does not wait for a load.
-        for controller in self.reconcilers.revoke(&merged.configuration) {
-            self.changes.put(Box::new(controller));
-        }
-        let changes = self.reconcilers.follow(&merged.configuration);
-        let refused = self.objects.as_ref().map(Feed::refused);
-        self.notices
-            .set_refused_objects(refused.unwrap_or_default());
         self.notices.set_kept(merged.kept);
         if let Some(objects) = &self.objects {
+            self.notices.set_refused_objects(objects.refused());
             self.notices.set_holdings(objects.holdings());
         }
         self.apply_changes(changes);
@@ -184,7 +212,32 @@ impl Reload {
             None => Some(BTreeSet::new()),
         };
         self.app.awaited.store(awaited.map(Arc::new));
-        self.watch_all(&listing);
+    }
+
+    /// Documents that were read, with those that stay in effect and the objects of the local cluster.
+    fn merge(&mut self, read: Outcome) -> (Merged, Listing) {
+        let listing = read.listing.clone();
+        let last = self.app.configuration.load_full();
+        let merged = match &mut self.objects {
+            Some(objects) => objects.join(&last, read),
+            None => merge(&last, &read),
+        };
+        (merged, listing)
+    }
+
+    /// Puts documents into effect, but for the Providers. Returns the changes that the manager has to make at once.
+    fn put(&mut self, merged: &Merged, listing: &Listing) -> Vec<Change> {
+        let now = Arc::new(merged.configuration.clone());
+        let last = self.app.configuration.swap(now.clone());
+        self.apply_manager(&last, &now);
+        self.apply_tenants(&last, &now);
+        // Rights are revoked first: a revocation does not wait for a load.
+        for controller in self.reconcilers.revoke(&now) {
+            self.changes.put(Box::new(controller));
+        }
+        let changes = self.reconcilers.follow(&now);
+        self.watch_all(&now, listing);
+        changes
     }
 
     /// Applies changes to the manager, and reports them.
@@ -227,13 +280,14 @@ impl Reload {
 
     fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
         for (document, spec) in now.tenants() {
-            if last
-                .tenant(&document.identity.name)
-                .is_none_or(|(_, before)| before != spec)
+            let before = last.tenant(&document.identity.name);
+            if before.is_none_or(|(_, before)| before != spec)
                 && let Ok(name) = TenantName::new(&document.identity.name)
             {
                 self.app.manager.put_tenant(&name, tenant_options(spec));
-                tracing::info!(tenant = %name, "tenant changed");
+                if before.is_some() {
+                    tracing::info!(tenant = %name, "tenant changed");
+                }
             }
         }
         for (document, _) in last
@@ -247,8 +301,7 @@ impl Reload {
     }
 
     /// Watches the files that the documents name.
-    fn watch_all(&mut self, listing: &Listing) {
-        let configuration = self.app.configuration.load_full();
+    fn watch_all(&mut self, configuration: &Configuration, listing: &Listing) {
         let mut targets: BTreeSet<Target> = listing
             .files
             .iter()
@@ -256,19 +309,36 @@ impl Reload {
             .collect();
         targets.extend(listing.folders.iter().cloned().map(Target::Folder));
         if self.has_fleet {
-            let files = Providers::files(&configuration);
+            let files = Providers::files(configuration);
             targets.extend(files.into_iter().map(Target::File));
         }
         targets.extend(
-            Reconcilers::guest_files(&configuration)
+            Reconcilers::guest_files(configuration)
                 .into_iter()
                 .map(Target::File),
         );
         self.watch.set(targets);
         if let Some(builds) = &mut self.builds {
-            builds.follow(source_folders(&configuration));
+            builds.follow(source_folders(configuration));
         }
     }
+}
+
+/// A tenant's options for the queue.
+fn tenant_options(spec: &TenantSpec) -> TenantOptions {
+    TenantOptions {
+        weight: spec.weight(),
+        concurrency: spec.limits.concurrency.map(Within::get),
+    }
+}
+
+/// The reasons why nothing runs, one a line.
+fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
+    let documents = merged.problems.iter().map(ToString::to_string);
+    documents
+        .chain(reconcilers.iter().cloned())
+        .map(|reason| format!("\n  {reason}"))
+        .collect()
 }
 
 /// The source folders among the guests.

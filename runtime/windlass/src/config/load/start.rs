@@ -1,7 +1,7 @@
 //! Reads the documents at the start of a process. Entry point: [`start`].
 
 use crate::config::kinds::Kind;
-use crate::config::load::{Bad, Configuration, Merged, load, merge};
+use crate::config::load::{Bad, Outcome, load};
 use std::path::PathBuf;
 use windlass_files::Problem;
 
@@ -22,14 +22,14 @@ pub(crate) enum StartError {
     Unreadable(Vec<Problem>),
 }
 
-/// The documents of files and folders, when none has an earlier version: a bad document is left out.
+/// The documents of files and folders, when none has an earlier version. Bad ones can be left out.
 ///
 /// Not so the Manager: its defaults are no leader election, other registries and other addresses, and a process without an election
 /// writes beside the leader.
 ///
 /// # Errors
 /// When the Manager is refused, or there is none and a document, a file or a folder that cannot be read may have it.
-pub(crate) fn start(paths: &[PathBuf]) -> Result<Merged, StartError> {
+pub(crate) fn start(paths: &[PathBuf]) -> Result<Outcome, StartError> {
     let outcome = load(paths);
     let problems = |is_it: &dyn Fn(&Bad) -> bool| {
         let bad = outcome.bad.iter().filter(|bad| is_it(bad));
@@ -44,7 +44,7 @@ pub(crate) fn start(paths: &[PathBuf]) -> Result<Merged, StartError> {
     {
         return Err(StartError::Unreadable(problems));
     }
-    Ok(merge(&Configuration::default(), &outcome))
+    Ok(outcome)
 }
 
 fn lines(problems: &[Problem]) -> String {

@@ -26,10 +26,15 @@ fn paths(folder: &TempDir, names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(|name| folder.path().join(name)).collect()
 }
 
+/// What is in effect after a start.
+fn first(files: &[PathBuf]) -> anyhow::Result<Merged> {
+    Ok(merge(&Configuration::default(), &start(files)?))
+}
+
 /// A start with the documents of one file: what is in effect, or why it fails, without the name of the folder.
 fn starts(text: &str) -> Result<Vec<String>, String> {
     let folder = folder(&[("windlass.yaml", text)]);
-    let started = start(&paths(&folder, &["windlass.yaml"]));
+    let started = first(&paths(&folder, &["windlass.yaml"]));
     let prefix = format!("{}/", folder.path().display());
     match started {
         Ok(merged) => Ok(names(&merged)),
@@ -156,7 +161,7 @@ fn a_provider_that_is_left_out_is_known_to_be_missing() {
     let left_out = |text: &str| {
         let text = format!("{}---\n{text}", document("Manager", MANAGER));
         let folder = folder(&[("windlass.yaml", &text)]);
-        let started = start(&paths(&folder, &["windlass.yaml"])).unwrap();
+        let started = first(&paths(&folder, &["windlass.yaml"])).unwrap();
         started.left_out(Kind::Provider).is_some()
     };
     let good = document("Provider", "{none: {}}");
@@ -181,7 +186,7 @@ fn the_default_tenant_is_not_unbounded_while_its_document_cannot_be_read() {
     };
     let folder = folder(&[("windlass.yaml", &text("kind: ["))]);
     let files = paths(&folder, &["windlass.yaml"]);
-    let started = start(&files).unwrap();
+    let started = first(&files).unwrap();
     let expected = ["Manager x", "Tenant team-a", "Reconciler b"];
     assert_eq!(names(&started), expected);
     let problem = started.problems.last().unwrap().to_string();
@@ -208,7 +213,7 @@ fn a_reload_keeps_the_manager_while_any_document_may_be_it() {
     let after = |files: &[(&str, &str)]| {
         let folder = folder(&[("a.yaml", &manager), ("b.yaml", "")]);
         let all = paths(&folder, &["a.yaml", "b.yaml"]);
-        let before = start(&all).unwrap();
+        let before = first(&all).unwrap();
         for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
         }
