@@ -1,16 +1,18 @@
-//! Makes controllers from documents and components. Entry points: [`Guests::begin`], [`Guests::load`] and [`Guests::serve`], in this
-//! order: a [`LoadRequest`] becomes a [`Load`], then [`Loaded`], then a controller. What serves keeps serving until the last step.
+//! Makes controllers from documents and components. Entry points: [`Desired::of`], [`Guests::prepare`] and [`Guests::serve`], in this
+//! order: what is [`Desired`] becomes [`Prepared`], which serves. What serves keeps serving until the last step.
 
 pub(crate) mod component;
+mod desired;
 pub(crate) mod engine;
 mod needs;
 mod policy;
 mod revisions;
 
+pub(crate) use desired::Desired;
 pub(crate) use needs::{Lack, ReconcilerNeeds, lacks};
-pub(crate) use policy::{Bounds, TenantPolicy, selection};
+pub(crate) use policy::{ControllerPolicy, TenantPolicy};
 
-use crate::config::kinds::{Effective, Interval, ReconcilerSpec, TenantSpec, Within};
+use crate::config::kinds::TenantSpec;
 use crate::config::schema::{self, Place};
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -21,94 +23,24 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_fleet::controller::{Controller, ControllerOptions};
+use windlass_fleet::controller::Controller;
 use windlass_fleet::name::NameError;
-use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, TenantName};
 use windlass_sandbox::{
-    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, NativeGuests, Options,
-    Prepared, Revision, Rights, Sandbox, Tenant,
+    ControllerParts, Digest, Guest, GuestOptions, LoadError, NativeGuests, Options, Revision, Sandbox,
+    Tenant,
 };
 
 /// How long a run of a guest may take that is a process of its own: somebody may be debugging it.
 const LONGEST_NATIVE_RUN: Duration = Duration::from_secs(86_400);
 
-/// The options of a controller that its document sets, and not its guest.
-pub(crate) struct Shape {
-    /// Where its watches engage.
-    pub(crate) selection: ClusterSelection,
-    /// Calls at once; none: the manager's default.
-    pub(crate) concurrency: Option<usize>,
-    /// The most calls at once, also of the manager's default; none: no bound.
-    pub(crate) most_concurrency: Option<usize>,
-    /// Calls at once in one cluster.
-    pub(crate) per_cluster: usize,
-    /// How often all keys are reconciled without a change.
-    pub(crate) resync: Option<Interval>,
-}
-
-impl Shape {
-    /// What a document and the policy of its tenant say, with the limits that both give.
-    fn of(
-        spec: &ReconcilerSpec,
-        policy: &TenantPolicy,
-        effective: &Effective,
-    ) -> Result<Self, LoadFailure> {
-        Ok(Self {
-            selection: selection(spec, policy)?,
-            concurrency: effective.concurrency,
-            most_concurrency: effective.most_concurrency,
-            per_cluster: effective.per_cluster,
-            resync: spec.resync.map(Within::get),
-        })
-    }
-
-    /// The options of its controller, whose calls may take this time.
-    fn options(&self, timeout: Duration) -> ControllerOptions {
-        ControllerOptions {
-            concurrency: self.concurrency,
-            most_concurrency: self.most_concurrency,
-            concurrency_per_cluster: self.per_cluster,
-            timeout,
-            resync: self.resync.map(|resync| resync.0),
-            ..ControllerOptions::default()
-        }
-    }
-}
-
-/// A reconciler to load.
-pub(crate) struct LoadRequest<'a> {
-    /// Its name.
-    pub(crate) name: &'a str,
-    /// The spec of its document.
-    pub(crate) spec: &'a ReconcilerSpec,
-    /// Where its config stands.
-    pub(crate) place: Place,
-    /// The policy of its tenant.
-    pub(crate) policy: &'a TenantPolicy,
-    /// The component's file; none: the component is kept compiled.
-    pub(crate) path: Option<&'a Path>,
-    /// The component's digest.
-    pub(crate) digest: Digest,
-}
-
-/// A load that has begun: everything that it needs, without the documents.
-pub(crate) struct Load {
-    revision: PendingRevision,
-    options: GuestOptions,
-    config: Option<Json>,
-    place: Place,
-    /// The guest that serves now, if its tenant stays the same: it can be replaced while it serves.
-    serving: Option<Arc<Guest>>,
-    shape: Shape,
-}
-
-/// A guest that is loaded and does not serve yet.
-pub(crate) struct Loaded {
+/// A guest that is loaded, described and checked, and does not serve yet.
+pub(crate) struct Prepared {
     controller: Controller,
+    policy: ControllerPolicy,
     guest: Arc<Guest>,
     /// The next version of a guest that serves already; none: the guest is new.
-    next: Option<Prepared>,
+    next: Option<windlass_sandbox::Prepared>,
 }
 
 /// Why a guest cannot be loaded as its document asks.
@@ -206,66 +138,60 @@ impl Guests {
         Ok(())
     }
 
-    /// Checks a request and looks its component up. Nothing is compiled yet, but a compilation that another load waits for goes on.
-    ///
-    /// # Errors
-    /// What is wrong with the document, and what to do.
-    pub(crate) fn begin(&self, request: LoadRequest<'_>) -> Result<Load, LoadFailure> {
-        let LoadRequest {
-            name,
-            spec,
-            place,
-            policy,
-            path,
-            digest,
-        } = request;
-        let grant = policy.grant(&spec.rules)?;
-        let grant = Arc::new(match &self.needs {
-            Some(needs) => grant.noting(needs.of(name)),
-            None => grant,
-        });
-        let effective = spec.limits.under(&policy.limits);
-        let shape = Shape::of(spec, policy, &effective)?;
-        let options = self.options(name, spec, grant, effective.limits)?;
-        let tenant = options.tenant.name();
-        // A guest cannot change its tenant: it is loaded anew.
-        let serving = self.registry.guest(name);
-        let serving = serving.filter(|guest| guest.tenant() == *tenant);
-        Ok(Load {
-            revision: self.revisions.get(&self.sandbox, tenant, path, digest),
-            options,
-            config: spec.config.clone(),
-            place,
-            serving,
-            shape,
-        })
-    }
-
-    /// Compiles, links and describes a guest, or the next version of one that serves, and makes its controller. What serves keeps
-    /// serving until [`Self::serve`].
+    /// Compiles, links and describes a guest, or the next version of one that serves, and makes its controller. `file` has the component;
+    /// none: it is kept compiled. What serves keeps serving until [`Self::serve`]. From this call on, not from the first poll, a compilation
+    /// of the same component goes on, even if another load that waits for it ends.
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub(crate) async fn load(&self, load: Load) -> Result<Loaded, LoadFailure> {
-        let Load {
-            revision,
-            mut options,
-            config,
-            place,
-            serving,
-            shape,
-        } = load;
-        let revision = revision.await?;
-        if revision.is_native() {
-            options.limits.timeout = LONGEST_NATIVE_RUN;
+    pub(crate) fn prepare(
+        &self,
+        desired: Arc<Desired>,
+        file: Option<&Path>,
+        component: Digest,
+    ) -> impl Future<Output = Result<Prepared, LoadFailure>> + Send + use<> {
+        let tenant = self.tenant(desired.tenant());
+        let revision = tenant.map(|tenant| {
+            let sandbox = &self.sandbox;
+            let revision = self.revisions.get(sandbox, tenant.name(), file, component);
+            (tenant, revision)
+        });
+        let guests = self.clone();
+        async move {
+            let (tenant, revision) = revision?;
+            guests.prepare_in(tenant, &desired, revision).await
         }
-        check_config(&revision, config.as_ref(), &place)?;
-        let rights = Rights {
-            grant: options.grant.clone(),
-            limits: options.limits.clone(),
-            isolation: options.isolation,
+    }
+
+    async fn prepare_in(
+        &self,
+        tenant: Arc<Tenant>,
+        desired: &Desired,
+        revision: PendingRevision,
+    ) -> Result<Prepared, LoadFailure> {
+        let name = ControllerName::new(desired.name()).map_err(LoadFailure::permanent)?;
+        let mut policy = ControllerPolicy::of(&desired.spec, &desired.policy)?;
+        if let Some(needs) = &self.needs {
+            let grant = Grant::clone(&policy.rights.grant);
+            policy.rights.grant = Arc::new(grant.noting(needs.of(desired.name())));
+        }
+        let revision = revision.await?;
+        check_config(&revision, desired)?;
+        let mut in_effect = policy.clone();
+        if revision.is_native() {
+            in_effect.set_timeout(LONGEST_NATIVE_RUN);
+        }
+        // A guest cannot change its tenant: it is loaded anew.
+        let serving = self.registry.guest(desired.name());
+        let serving = serving.filter(|guest| guest.tenant() == *tenant.name());
+        let options = GuestOptions {
+            tenant,
+            name: name.clone(),
+            grant: policy.rights.grant.clone(),
+            config: desired.spec.config_text(),
+            limits: in_effect.rights.limits.clone(),
+            isolation: policy.rights.isolation,
         };
-        let name = options.name.clone();
         let (guest, next) = match serving {
             Some(guest) => {
                 let next = guest.prepare(options, revision).await?;
@@ -277,20 +203,30 @@ impl Guests {
             Some(next) => guest.parts_of(next),
             None => guest.controller_parts(),
         };
-        Ok(Loaded {
-            controller: assemble(guest.clone(), name, parts, rights, shape)?,
+        let grant = policy.rights.grant.clone();
+        let controller = assemble(guest.clone(), name, parts, grant, &in_effect)?;
+        Ok(Prepared {
+            controller,
+            policy,
             guest,
             next,
         })
     }
 
-    /// Lets a loaded guest serve from the next call on. Give the controller to the manager at once: its watches are of the same version.
-    pub(crate) fn serve(&self, name: &str, loaded: Loaded) -> Controller {
-        match loaded.next {
-            Some(next) => loaded.guest.serve(next),
-            None => self.registry.put(name, loaded.guest),
+    /// Lets a prepared guest serve from the next call on, and returns its policy. Give the controller to the manager at once: its watches are of
+    /// the same version.
+    pub(crate) fn serve(&self, prepared: Prepared) -> (Controller, ControllerPolicy) {
+        let Prepared {
+            controller,
+            policy,
+            guest,
+            next,
+        } = prepared;
+        if let Some(next) = next {
+            guest.serve(next);
         }
-        loaded.controller
+        self.registry.put(controller.name().as_str(), guest);
+        (controller, policy)
     }
 
     /// The guest that serves a reconciler.
@@ -323,80 +259,61 @@ impl Guests {
         self.revisions.keep(used);
     }
 
-    fn options(
-        &self,
-        name: &str,
-        spec: &ReconcilerSpec,
-        grant: Arc<Grant>,
-        limits: Limits,
-    ) -> Result<GuestOptions, LoadFailure> {
-        if self.registry.tenant(spec.tenant()).is_none() {
-            self.set_tenant(spec.tenant(), &TenantSpec::default())
+    /// The tenant of this name, with the default limits if it has no document.
+    fn tenant(&self, name: &str) -> Result<Arc<Tenant>, LoadFailure> {
+        if self.registry.tenant(name).is_none() {
+            self.set_tenant(name, &TenantSpec::default())
                 .map_err(LoadFailure::permanent)?;
         }
-        let Some(tenant) = self.registry.tenant(spec.tenant()) else {
-            let problem = format!("there is no tenant {:?}", spec.tenant());
-            return Err(LoadFailure::permanent(problem));
-        };
-        Ok(GuestOptions {
-            tenant,
-            name: ControllerName::new(name).map_err(LoadFailure::permanent)?,
-            grant,
-            config: spec.config_text(),
-            limits,
-            isolation: spec.isolation.guests(),
-        })
+        let tenant = self.registry.tenant(name);
+        tenant.ok_or_else(|| LoadFailure::permanent(format!("there is no tenant {name:?}")))
     }
 }
 
 /// Compares a config with the schema that its guest carries, if it carries one.
-fn check_config(
-    revision: &Revision,
-    config: Option<&Json>,
-    place: &Place,
-) -> Result<(), LoadFailure> {
+fn check_config(revision: &Revision, desired: &Desired) -> Result<(), LoadFailure> {
+    let Some(schema) = revision.config_schema() else {
+        return Ok(());
+    };
     let empty = Json::Object(serde_json::Map::new());
-    let schema = revision.config_schema();
-    let problems = schema.map(|schema| schema::problems(schema, config.unwrap_or(&empty), place));
-    match problems.unwrap_or_default().as_slice() {
-        [] => Ok(()),
-        problems => {
-            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            let lines = lines.join("; ");
-            Err(LoadFailure::permanent(format!(
-                "the config does not match the schema of its guest: {lines}"
-            )))
-        }
+    let config = desired.spec.config.as_ref().unwrap_or(&empty);
+    let problems = schema::problems(schema, config, &Place::of(&desired.document));
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    match lines.is_empty() {
+        true => Ok(()),
+        false => Err(LoadFailure::permanent(format!(
+            "the config does not match the schema of its guest: {}",
+            lines.join("; ")
+        ))),
     }
 }
 
-/// The controller of a guest that serves.
+/// The controller of a guest that serves, under a policy.
 ///
 /// # Errors
 /// What is wrong with the guest's description.
 pub(crate) fn controller_of(
     guest: Arc<Guest>,
     name: &str,
-    shape: Shape,
+    policy: &ControllerPolicy,
 ) -> Result<Controller, LoadFailure> {
-    let (parts, rights) = (guest.controller_parts(), guest.rights());
     let name = ControllerName::new(name).map_err(LoadFailure::permanent)?;
-    assemble(guest, name, parts, rights, shape)
+    let (parts, grant) = (guest.controller_parts(), guest.rights().grant);
+    assemble(guest, name, parts, grant, policy)
 }
 
 fn assemble(
     guest: Arc<Guest>,
     name: ControllerName,
     parts: ControllerParts,
-    rights: Rights,
-    shape: Shape,
+    grant: Arc<Grant>,
+    policy: &ControllerPolicy,
 ) -> Result<Controller, LoadFailure> {
-    let options = shape.options(rights.limits.timeout);
     let mut builder = Controller::builder(name)
         .tenant(guest.tenant())
-        .grant(rights.grant)
-        .engage(shape.selection)
-        .options(options);
+        .grant(grant)
+        .engage(policy.clusters.clone())
+        .options(policy.options.clone());
     if let Some(primary) = parts.primary {
         builder = builder.primary(primary);
     }
@@ -418,25 +335,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_resync_period_of_a_document_is_that_of_its_controller() {
-        let resync = |spec: Json| {
-            let spec: ReconcilerSpec = serde_json::from_value(spec).expect("a spec");
-            let policy = TenantPolicy::default();
-            let effective = spec.limits.under(&policy.limits);
-            let shape = Shape::of(&spec, &policy, &effective).expect("a valid document");
-            shape.options(Duration::from_secs(7)).resync
-        };
-        let guest = json!({"path": "x.wasm"});
-        let period = resync(json!({"guest": guest, "resync": "10m"}));
-        assert_eq!(period, Some(Duration::from_secs(600)));
-        assert_eq!(resync(json!({"guest": guest})), None);
-    }
 }

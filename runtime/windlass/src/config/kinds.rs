@@ -27,7 +27,7 @@ pub(crate) use class::Class;
 pub(crate) use guest::GuestSource;
 pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;
-pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
+pub(crate) use limits::{Ceiling, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
     AccessProviderSpec, ClusterApiSpec, ClusterProfilesSpec, HubSecretSpec, HubSpec, KcpSpec,

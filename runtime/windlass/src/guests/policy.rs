@@ -1,12 +1,13 @@
-//! A reconciler's rights, limits and clusters, by its document and its tenant's policy. Entry points: [`TenantPolicy::of`],
-//! [`Bounds::of`] and [`selection`].
+//! A reconciler's rights, limits and clusters, by its document and its tenant's policy. Entry points: [`TenantPolicy::of`] and
+//! [`ControllerPolicy::of`].
 
 use super::LoadFailure;
 use crate::config::kinds::{
-    Ceiling, Effective, GuestsSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec, TenantClusters,
-    TenantSpec,
+    Ceiling, GuestsSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec, TenantClusters, TenantSpec,
 };
 use std::sync::Arc;
+use std::time::Duration;
+use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::grant::ClusterBound;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
@@ -70,7 +71,7 @@ impl TenantPolicy {
     ///
     /// # Errors
     /// When a rule cannot be read.
-    pub(super) fn grant(&self, rules: &[RuleSpec]) -> Result<Grant, LoadFailure> {
+    fn grant(&self, rules: &[RuleSpec]) -> Result<Grant, LoadFailure> {
         let convert = |rules: &[RuleSpec]| {
             let rules = rules.iter().map(RuleSpec::to_rule);
             rules
@@ -92,59 +93,93 @@ impl TenantPolicy {
     }
 }
 
-/// A reconciler's rights and limits, by its document and its tenant's policy.
-pub(crate) struct Bounds {
+/// What a reconciler may do and use, by its document and its tenant's policy.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ControllerPolicy {
     /// The rights of its guest.
     pub(crate) rights: Rights,
-    /// Calls at once; none: the manager's default.
-    pub(crate) concurrency: Option<usize>,
-    /// The most calls at once, also of the manager's default; none: no bound.
-    pub(crate) most_concurrency: Option<usize>,
-    /// Calls at once in one cluster.
-    pub(crate) per_cluster: usize,
+    /// Where its watches engage.
+    pub(crate) clusters: ClusterSelection,
+    /// The options of its controller.
+    pub(crate) options: ControllerOptions,
 }
 
-impl Bounds {
-    /// The bounds that these documents set. Rules that cannot be read grant nothing.
-    pub(crate) fn of(spec: &ReconcilerSpec, policy: &TenantPolicy) -> Self {
-        let Effective {
-            limits,
-            concurrency,
-            most_concurrency,
-            per_cluster,
-        } = spec.limits.under(&policy.limits);
-        let grant = policy.grant(&spec.rules).unwrap_or_else(|failure| {
-            tracing::error!(problem = %failure, "the rules cannot be read: they grant nothing");
-            Grant::none()
-        });
-        Self {
+impl ControllerPolicy {
+    /// The policy that these documents set.
+    ///
+    /// # Errors
+    /// When a rule or a selector cannot be read. This cannot happen with checked documents.
+    pub(crate) fn of(spec: &ReconcilerSpec, tenant: &TenantPolicy) -> Result<Self, LoadFailure> {
+        let (limits, options) = spec.limits.under(&tenant.limits);
+        Ok(Self {
             rights: Rights {
-                grant: Arc::new(grant),
+                grant: Arc::new(tenant.grant(&spec.rules)?),
                 limits,
                 isolation: spec.isolation.guests(),
             },
-            concurrency,
-            most_concurrency,
-            per_cluster,
+            clusters: selection(spec, tenant)?,
+            options: ControllerOptions {
+                resync: spec.resync.map(|resync| resync.get().0),
+                ..options
+            },
+        })
+    }
+
+    /// What is left of a policy once the documents ask for another one: nothing that either of them does not allow. A guest has the rights of
+    /// both; here are those that bound its own.
+    pub(crate) fn left_by(&self, asked: Self) -> Self {
+        let clusters = match asked.clusters == self.clusters {
+            true => None,
+            false => Some(Box::new(asked.clusters)),
+        };
+        let (had, options) = (&self.options, &asked.options);
+        let most = fewer(calls(had), calls(options)).or(had.most_concurrency);
+        let per_cluster = options.concurrency_per_cluster;
+        Self {
+            rights: asked.rights,
+            clusters: ClusterSelection {
+                within: clusters,
+                ..self.clusters.clone()
+            },
+            options: ControllerOptions {
+                most_concurrency: most,
+                concurrency_per_cluster: per_cluster.min(had.concurrency_per_cluster),
+                timeout: options.timeout.min(had.timeout),
+                ..had.clone()
+            },
         }
     }
 
-    /// What these documents bound calls at once to, beside what the manager has for the kind.
-    pub(crate) fn concurrency_bound(&self) -> Option<usize> {
-        let both = [self.concurrency, self.most_concurrency];
-        both.into_iter().flatten().min()
+    /// Replaces the time that a run may take.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.rights.limits.timeout = timeout;
+        self.options.timeout = timeout;
+    }
+
+    /// Whether a controller of another policy is the same, but for the rights of its guest.
+    pub(crate) fn has_controller_of(&self, other: &Self) -> bool {
+        (&self.clusters, &self.options) == (&other.clusters, &other.options)
     }
 }
 
+/// What documents bound calls at once to, beside what the manager has for the kind.
+fn calls(options: &ControllerOptions) -> Option<usize> {
+    let both = [options.concurrency, options.most_concurrency];
+    both.into_iter().flatten().min()
+}
+
+/// The second limit, if it is the smaller one. None is no limit.
+fn fewer(had: Option<usize>, asked: Option<usize>) -> Option<usize> {
+    asked.filter(|asked| had.is_none_or(|had| *asked < had))
+}
+
 /// The clusters where a reconciler's watches engage.
-///
-/// # Errors
-/// When the selector cannot be parsed. This cannot happen with a checked document.
-pub(crate) fn selection(
+fn selection(
     spec: &ReconcilerSpec,
-    policy: &TenantPolicy,
+    tenant: &TenantPolicy,
 ) -> Result<ClusterSelection, LoadFailure> {
     let clusters = &spec.clusters;
+    let selector = clusters.selector.as_deref().map(LabelSelector::parse);
     Ok(ClusterSelection {
         local: clusters.local,
         provider: clusters.provider,
@@ -153,14 +188,61 @@ pub(crate) fn selection(
                 || vec![NamePattern::any()],
                 |names| names.iter().map(NamePattern::new).collect(),
             ),
-            selector: clusters
-                .selector
-                .as_deref()
-                .map(LabelSelector::parse)
-                .transpose()
-                .map_err(LoadFailure::permanent)?,
+            selector: selector.transpose().map_err(LoadFailure::permanent)?,
         },
         within: None,
-        bound: policy.bound()?,
+        bound: tenant.bound()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value as Json, json};
+
+    fn policy(fields: Json) -> ControllerPolicy {
+        let mut spec = json!({"guest": {"path": "x.wasm"}});
+        for (field, value) in fields.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        let spec: ReconcilerSpec = serde_json::from_value(spec).unwrap();
+        ControllerPolicy::of(&spec, &TenantPolicy::default()).unwrap()
+    }
+
+    #[test]
+    fn the_resync_period_of_a_document_is_that_of_its_controller() {
+        let resync = |fields| policy(fields).options.resync;
+        let period = resync(json!({"resync": "10m"}));
+        assert_eq!(period, Some(Duration::from_secs(600)));
+        assert_eq!(resync(json!({})), None);
+    }
+
+    #[test]
+    fn less_is_in_effect_and_more_is_not() {
+        let limits = |limits: Json| policy(json!({"limits": limits}));
+        let had = limits(json!({"concurrency": 8, "timeout": "5s"}));
+        let left = had.left_by(limits(json!({"concurrencyPerCluster": 2, "timeout": "9s"})));
+        assert_eq!(left.options.concurrency_per_cluster, 2);
+        assert_eq!(left.options.most_concurrency, None);
+        assert_eq!(left.options.timeout, Duration::from_secs(5));
+        assert!(!left.has_controller_of(&had));
+        let left = had.left_by(limits(json!({"concurrency": 2, "timeout": "1s"})));
+        assert_eq!(left.options.most_concurrency, Some(2));
+        assert_eq!(left.options.timeout, Duration::from_secs(1));
+        let more = limits(json!({"concurrency": 9, "concurrencyPerCluster": 9, "timeout": "5s"}));
+        assert!(had.left_by(more).has_controller_of(&had));
+        // Without a limit of its own, a first one is less.
+        let left = limits(json!({})).left_by(limits(json!({"concurrency": 1})));
+        assert_eq!(left.options.most_concurrency, Some(1));
+    }
+
+    #[test]
+    fn other_clusters_are_those_of_both() {
+        let named = |name: &str| policy(json!({"clusters": {"names": [name]}}));
+        let (had, asked) = (named("a"), named("b"));
+        let left = had.left_by(asked.clone()).clusters;
+        assert_eq!(left.within, Some(Box::new(asked.clusters)));
+        assert_eq!(left.only, had.clusters.only);
+        assert!(had.left_by(named("a")).has_controller_of(&had));
+    }
 }

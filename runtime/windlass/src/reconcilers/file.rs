@@ -1,12 +1,12 @@
 //! The file that a guest is read from: one of the operator, or one of an image. Entry points: [`component`] and [`File::read`].
 
-use super::reconciler::{Desired, Pin};
 use super::records::Records;
 use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
 use crate::config::load::Document;
 use crate::config::record::KnownRevision;
-use crate::guests::{LoadFailure, TenantPolicy};
+use crate::guests::{Desired, LoadFailure, TenantPolicy};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use windlass_files::built;
 use windlass_fleet::file::{self, FileError};
 use windlass_registry::{Lookup, PullSecret, Reference, Registries, Wanted};
@@ -36,6 +36,14 @@ pub(super) struct File {
     pub(super) pinned: Option<Pinned>,
 }
 
+/// A revision that is read beside the guest's file.
+#[derive(Clone)]
+pub(super) struct Pin {
+    pub(super) revision: KnownRevision,
+    /// What came of the last look-up of its image.
+    pub(super) lookup: Option<Lookup>,
+}
+
 /// The revision of a rollback, as it was read.
 pub(super) struct Pinned {
     pub(super) revision: KnownRevision,
@@ -47,35 +55,29 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// Finds a revision that may be neither what the document names now, nor where that is.
-    async fn read(desired: &Desired, sources: &Sources, pin: Pin, most: usize) -> Self {
+    async fn read(desired: &Desired, sources: &Sources, pin: Pin) -> Self {
         let Pin { revision, lookup } = pin;
-        let Some(image) = &revision.image else {
-            let path = Self::of_path(desired, sources, &revision).await;
-            return Self {
-                revision,
-                path,
-                lookup: None,
-            };
-        };
-        let file = match Reference::parse(image) {
-            Ok(image) => {
-                let wanted = wanted(&desired.spec, &desired.policy, image);
-                File::of_image(sources.registry.look_up(wanted, lookup).await, most).await
+        let (path, lookup) = match revision.image.as_deref().map(Reference::parse) {
+            None => (Self::of_path(desired, sources, &revision).await, None),
+            Some(Err(error)) => (Err(LoadFailure::permanent(error)), None),
+            Some(Ok(image)) => {
+                let wanted = wanted(&desired.spec, &desired.policy, image.clone());
+                let file = File::of_image(sources.registry.look_up(wanted, lookup).await);
+                let path = match file.digest {
+                    Ok(digest) if digest == revision.digest => Ok(file.path),
+                    Ok(digest) => {
+                        let problem = format!("{image} has {}", digest.short());
+                        Err(LoadFailure::permanent(problem))
+                    }
+                    Err(failure) => Err(failure),
+                };
+                (path, file.lookup)
             }
-            Err(error) => File::refused(LoadFailure::permanent(error)),
-        };
-        let path = match file.digest {
-            Ok(digest) if digest == revision.digest => Ok(file.path),
-            Ok(digest) => Err(LoadFailure::permanent(format!(
-                "{image} has {}",
-                digest.short()
-            ))),
-            Err(failure) => Err(failure),
         };
         Self {
             revision,
             path,
-            lookup: file.lookup,
+            lookup,
         }
     }
 
@@ -84,18 +86,8 @@ impl Pinned {
         sources: &Sources,
         revision: &KnownRevision,
     ) -> Result<PathBuf, LoadFailure> {
-        let Desired {
-            document,
-            spec,
-            policy,
-        } = desired;
-        let named = document.resolve(spec.guest.path().map_or(Path::new(""), PathBuf::as_path));
-        if !is_trusted(spec, sources) {
-            policy
-                .guests
-                .check_file(&named)
-                .map_err(LoadFailure::permanent)?;
-        }
+        let named = named(desired);
+        check_file(desired, sources, &named)?;
         let (records, digest) = (sources.records.clone(), revision.digest);
         let found = tokio::task::spawn_blocking(move || records.component(digest)).await;
         let found = found.map_err(|error| unreadable(&named, &error))?;
@@ -105,34 +97,42 @@ impl Pinned {
     }
 }
 
-/// Whether a guest in a file need not follow the tenant's policy. A guest of the platform was chosen by who runs the process.
-fn is_trusted(spec: &ReconcilerSpec, sources: &Sources) -> bool {
-    sources.trusts_files || spec.guest.name.is_some()
+/// The path that a document names.
+fn named(desired: &Desired) -> PathBuf {
+    let path = desired.spec.guest.path();
+    let path = path.map_or(Path::new(""), PathBuf::as_path);
+    desired.document.resolve(path)
+}
+
+/// Whether a guest in a file may be used. A guest of the platform was chosen by who runs the process.
+fn check_file(desired: &Desired, sources: &Sources, file: &Path) -> Result<(), LoadFailure> {
+    if sources.trusts_files || desired.spec.guest.name.is_some() {
+        return Ok(());
+    }
+    let checked = desired.policy.guests.check_file(file);
+    checked.map_err(LoadFailure::permanent)
 }
 
 impl File {
     /// Reads the guest that a document names, but no more than `most` bytes, and the revision of a rollback. An image is looked up if the
     /// look-up before does not hold.
     pub(super) async fn read(
-        desired: Desired,
-        sources: Sources,
+        desired: &Arc<Desired>,
+        sources: &Sources,
         before: Option<Lookup>,
         pin: Option<Pin>,
         most: usize,
     ) -> Self {
         let pinned = match pin {
-            Some(pin) => Some(Pinned::read(&desired, &sources, pin, most).await),
+            Some(pin) => Some(Pinned::read(desired, sources, pin).await),
             None => None,
         };
         let file = match desired.spec.guest.source() {
             Ok(GuestSource::Image(image)) => {
                 let wanted = wanted(&desired.spec, &desired.policy, image);
-                Self::of_image(sources.registry.look_up(wanted, before).await, most).await
+                Self::of_image(sources.registry.look_up(wanted, before).await)
             }
-            _ => {
-                let is_trusted = is_trusted(&desired.spec, &sources);
-                Self::of_path(desired, is_trusted, most).await
-            }
+            _ => Self::of_path(desired, sources, most).await,
         };
         Self { pinned, ..file }
     }
@@ -147,7 +147,8 @@ impl File {
         }
     }
 
-    async fn of_image(lookup: Lookup, most: usize) -> Self {
+    /// The component of an image. It was compared with its digest when it was looked up, and is again when it is loaded.
+    fn of_image(lookup: Lookup) -> Self {
         let pulled = match &lookup.outcome {
             Ok(pulled) => pulled,
             // The look-up knows when to try again.
@@ -159,54 +160,33 @@ impl File {
                 };
             }
         };
-        let path = pulled.path.clone();
-        let image = lookup.image().at(pulled.digest).to_string();
-        let digest = match in_background(path.clone(), most).await {
-            Ok(digest) if digest.to_string() == pulled.component.hex() => Ok(digest),
-            // The next look-up finds that the file is damaged or gone, and pulls the image again.
-            _ => Err(LoadFailure::transient(format!(
-                "{}: the pulled image was changed or removed on disk",
-                lookup.image()
-            ))),
-        };
+        let digest = Digest::parse(&pulled.component.hex());
         Self {
-            lookup: digest.is_ok().then_some(lookup),
-            path,
-            digest,
-            image: Some(image),
+            path: pulled.path.clone(),
+            digest: digest.ok_or_else(|| LoadFailure::permanent("its component has no digest")),
+            image: Some(lookup.image().at(pulled.digest).to_string()),
+            lookup: Some(lookup),
             pinned: None,
         }
     }
 
-    async fn of_path(desired: Desired, is_trusted: bool, most: usize) -> Self {
-        let Desired {
-            document,
-            spec,
-            policy,
-        } = desired;
-        let named = document.resolve(spec.guest.path().map_or(Path::new(""), PathBuf::as_path));
-        let allowed = match is_trusted {
-            true => Ok(()),
-            false => policy.guests.check_file(&named),
-        };
-        let found = match allowed {
-            Ok(()) => tokio::task::spawn_blocking(move || component(&document, &spec)).await,
-            Err(error) => Ok(Err(LoadFailure::permanent(error))),
-        };
-        let (path, digest) = match found {
-            Ok(Ok(path)) => (path.clone(), in_background(path, most).await),
-            Ok(Err(failure)) => (named, Err(failure)),
-            Err(error) => {
-                let failure = unreadable(&named, &error);
-                (named, Err(failure))
-            }
-        };
-        Self {
-            path,
-            digest,
-            lookup: None,
-            image: None,
-            pinned: None,
+    async fn of_path(desired: &Arc<Desired>, sources: &Sources, most: usize) -> Self {
+        let named = named(desired);
+        if let Err(failure) = check_file(desired, sources, &named) {
+            return Self::refused(failure);
+        }
+        let asked = desired.clone();
+        let find = move || component(&asked.document, &asked.spec);
+        let found = tokio::task::spawn_blocking(find).await;
+        match found.unwrap_or_else(|error| Err(unreadable(&named, &error))) {
+            Ok(path) => Self {
+                digest: in_background(path.clone(), most).await,
+                path,
+                lookup: None,
+                image: None,
+                pinned: None,
+            },
+            Err(failure) => Self::refused(failure),
         }
     }
 

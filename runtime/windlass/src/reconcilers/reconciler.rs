@@ -1,73 +1,75 @@
-//! One reconciler: what its document asks for, what is being loaded, and what serves. Entry point: [`Reconciler`].
+//! One reconciler: what its document asks for, what is being prepared, and what serves. Entry point: [`Reconciler`].
 //!
-//! It takes one step after the other: read the guest's file, load the guest, apply it. A newer change cancels the load of an older one,
-//! so an old revision never replaces a newer one. A change that equals the one being loaded does not start a second load.
+//! It takes one step after the other: read the guest's file, prepare the guest, serve. A newer change cancels the preparation of an older
+//! one, so an old revision never replaces a newer one. A change that equals the one being prepared does not start a second one.
 //!
 //! While a rollback is in effect, its revision serves or nothing does, but never the one that an operator rolled back from.
 
-mod pin;
+mod decision;
+mod recording;
+mod revoke;
 mod view;
 
+use super::environment::{Change, Done, Environment, Task};
 use super::failed::Failed;
-use super::file::File;
+use super::file::{File, Pin};
 use super::history::History;
-use super::records::Recording;
-use super::revoke::Revocation;
-use crate::app::rollback::{Refusal, RollbackCall};
-use crate::config::kinds::ReconcilerSpec;
-use crate::config::load::Document;
+use super::reloads::Reload;
+use crate::app::rollback::RollbackCall;
 use crate::config::record::{KnownRevision, Record, Rollback};
-use crate::guests::{LoadFailure, TenantPolicy};
+use crate::guests::component::announced_if_slow;
+use crate::guests::{ControllerPolicy, Desired, LoadFailure, Prepared};
 use crate::status::reconcilers::LastChange;
-pub(super) use pin::Pin;
+use recording::Recording;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-use tokio::task::{AbortHandle, Id};
+use tokio::task::Id;
+use windlass_fleet::{ControllerName, TenantName};
 use windlass_registry::Lookup;
 use windlass_sandbox::Digest;
 
-/// Everything that a reconciler is loaded from. It is loaded again when this changes.
-#[derive(Debug, Clone, PartialEq)]
+/// Everything that a revision is prepared from. It is prepared again when this changes.
+#[derive(Clone, PartialEq)]
 pub(super) struct Inputs {
-    pub(super) spec: ReconcilerSpec,
-    pub(super) policy: TenantPolicy,
-    guest: Digest,
+    pub(super) desired: Arc<Desired>,
+    pub(super) component: Digest,
 }
 
-impl Inputs {
-    pub(super) fn tenant(&self) -> &str {
-        self.spec.tenant()
-    }
-
-    pub(super) fn guest(&self) -> Digest {
-        self.guest
-    }
+/// A revision to prepare, or one that is being prepared.
+struct Plan {
+    inputs: Inputs,
+    /// The file of the component; none: the component is kept compiled.
+    path: Option<PathBuf>,
+    /// The image of the component; none: it was a file.
+    image: Option<String>,
+    /// The rollback that is in effect once it serves.
+    rollback: Option<Rollback>,
+    /// The caller that waits for that.
+    call: Option<RollbackCall>,
 }
 
-/// What the documents ask for.
-#[derive(Clone)]
-pub(super) struct Desired {
-    pub(super) document: Document,
-    pub(super) spec: ReconcilerSpec,
-    pub(super) policy: TenantPolicy,
+/// What serves.
+pub(super) struct Serving {
+    inputs: Inputs,
+    /// As it was prepared.
+    policy: ControllerPolicy,
+    /// What the documents leave of that.
+    left: ControllerPolicy,
+    /// Whether that is less.
+    has_less: bool,
 }
 
-/// A background task, cancelled on drop.
-pub(super) struct Task(AbortHandle);
-
-impl Task {
-    pub(super) fn new(handle: AbortHandle) -> Self {
-        Self(handle)
+impl Serving {
+    fn tenant(&self) -> &str {
+        self.inputs.desired.tenant()
     }
 
-    pub(super) fn is(&self, id: Id) -> bool {
-        self.0.id() == id
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
+    /// The tenant and the name of its controller. None cannot happen: the names of a document are checked.
+    fn owner(&self) -> Option<(TenantName, ControllerName)> {
+        let tenant = TenantName::new(self.tenant()).ok()?;
+        let name = ControllerName::new(self.inputs.desired.name()).ok()?;
+        Some((tenant, name))
     }
 }
 
@@ -78,27 +80,17 @@ struct Reading {
     task: Task,
 }
 
-/// A task that loads the guest.
-struct Loading {
-    inputs: Inputs,
-    path: Option<PathBuf>,
-    image: Option<String>,
-    /// The rollback that is in effect if the load succeeds.
-    rollback: Option<Rollback>,
-    /// The caller that waits for the load.
-    call: Option<RollbackCall>,
+/// A task that prepares a revision.
+struct Preparing {
+    plan: Plan,
     task: Task,
 }
 
 /// A reconciler that a document asks for.
 pub(super) struct Reconciler {
-    desired: Desired,
-    /// What serves; none: nothing does.
-    pub(super) applied: Option<Inputs>,
-    /// What the controller has lost since it was loaded.
-    pub(super) revocation: Revocation,
-    /// Whether rights or limits were revoked since what serves was loaded. A reload resets this.
-    pub(super) has_less: bool,
+    pub(super) desired: Arc<Desired>,
+    /// None: nothing serves.
+    pub(super) serving: Option<Serving>,
     /// The revisions that it can serve, and its rollback.
     pub(super) history: History,
     /// What came of the last look-up of its image; none: it is no image.
@@ -106,80 +98,46 @@ pub(super) struct Reconciler {
     /// The revision of a rollback that is to be read, because this process has not loaded it.
     pin: Option<Pin>,
     /// How its record is being written.
-    pub(super) recording: Recording,
+    recording: Recording,
+    reading: Option<Reading>,
+    preparing: Option<Preparing>,
+    /// A rollback to decide on once the file is read.
+    call: Option<RollbackCall>,
     /// The last failure, with the inputs of that load; without inputs if the file could not be read.
     failed: Option<Failed<Option<Inputs>>>,
     /// Why the desired state is not in effect; none when it is.
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
     /// The last change.
     changed: Option<LastChange>,
     /// When the current change, or the last one, started.
     began: Instant,
-    reading: Option<Reading>,
-    loading: Option<Loading>,
-    /// A rollback to decide on once the file is read.
-    call: Option<RollbackCall>,
-}
-
-/// What to do after a task has ended.
-pub(super) enum Step {
-    /// Nothing.
-    None,
-    /// Note that the desired state is applied.
-    Settled(Option<RollbackCall>),
-    /// Note why the desired state cannot be applied.
-    Refused(String),
-    /// The same, and stop what serves: an operator rolled back from it.
-    Stop(String),
-    /// Read the guest's file again: a rollback failed, and the documents decide again; or its revision is to be read too.
-    Again,
-    /// Load this.
-    Load(Box<Plan>),
-}
-
-/// A change to load.
-pub(super) struct Plan {
-    pub(super) inputs: Inputs,
-    /// The file of the component; none: the component is kept compiled.
-    pub(super) path: Option<PathBuf>,
-    /// The image of the component; none: it was a file.
-    pub(super) image: Option<String>,
-    rollback: Option<Rollback>,
-    call: Option<RollbackCall>,
 }
 
 impl Reconciler {
-    /// With nothing applied. The record is that of a file.
-    pub(super) fn new(desired: Desired, record: Record) -> Self {
-        let of = desired.document.record.clone();
-        let history = match of {
+    /// With nothing that serves. The record is that of a file.
+    pub(super) fn new(desired: Arc<Desired>, record: Record) -> Self {
+        let history = match &desired.document.record {
             Some(of) => History::new(&of.uid, of.record.clone()),
             None => History::new("", record),
         };
         Self {
             desired,
-            applied: None,
-            revocation: Revocation::default(),
-            has_less: false,
+            serving: None,
             history,
             lookup: None,
             pin: None,
             recording: Recording::default(),
+            reading: None,
+            preparing: None,
+            call: None,
             failed: None,
             problem: None,
             changed: None,
             began: Instant::now(),
-            reading: None,
-            loading: None,
-            call: None,
         }
     }
 
-    pub(super) fn desired(&self) -> &Desired {
-        &self.desired
-    }
-
-    pub(super) fn set_desired(&mut self, desired: Desired) {
+    pub(super) fn set_desired(&mut self, desired: Arc<Desired>) {
         if let Some(of) = &desired.document.record
             && self.history.follow(&of.uid, of.record.rollback.clone())
         {
@@ -189,16 +147,224 @@ impl Reconciler {
         self.desired = desired;
     }
 
-    pub(super) fn applied(&self) -> Option<&Inputs> {
-        self.applied.as_ref()
+    /// Whether a task reads or prepares.
+    pub(super) fn is_busy(&self) -> bool {
+        self.reading.is_some() || self.preparing.is_some()
     }
 
-    pub(super) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+    /// When to [try again](Self::try_again): after a transient failure, or because an image is to be looked up.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let failed = self.failed.as_ref().filter(|_| !self.is_busy());
+        let pinned = self.pin.as_ref().and_then(|pin| pin.lookup.as_ref());
+        let lookups = [self.lookup.as_ref(), pinned].into_iter().flatten();
+        let lookups = lookups.filter(|_| self.reading.is_none());
+        let due = [failed.and_then(Failed::due), self.recording.due()];
+        let due = due.into_iter().flatten();
+        due.chain(lookups.filter_map(|lookup| lookup.due)).min()
     }
 
-    /// Sets the problem. `replaced` says whether another version serves now. Returns whether the problem has changed.
-    pub(super) fn settle(&mut self, problem: Option<String>, replaced: bool) -> bool {
+    /// Writes its record and reads its file again.
+    pub(super) fn try_again(&mut self, environment: &mut Environment) {
+        self.keep_record(environment, None);
+        self.read(environment);
+    }
+
+    /// Handles the end of a task. The end of one that was cancelled meanwhile counts for nothing.
+    pub(super) fn ended(&mut self, environment: &mut Environment, id: Id, done: Done) {
+        match done {
+            Done::Read(file) => self.file_read(environment, id, file),
+            Done::Prepared(prepared) => self.prepared(environment, id, prepared),
+            Done::Recorded(result) => self.recorded(environment, id, result),
+        }
+        self.show(environment);
+    }
+
+    /// Starts to read the guest's file. If a task reads it already, the file is read once more after that.
+    pub(super) fn read(&mut self, environment: &mut Environment) {
+        if let Some(reading) = &mut self.reading {
+            reading.stale = true;
+            return;
+        }
+        if self.preparing.is_none() {
+            self.began = Instant::now();
+        }
+        let (desired, sources) = (self.desired.clone(), environment.sources.clone());
+        let (lookup, pin) = (self.lookup.clone(), self.pin.clone());
+        let permits = environment.permits.reading(desired.tenant());
+        let most = environment.guests.largest_component();
+        let reading = async move {
+            let _permit = permits.acquire().await;
+            let file = File::read(&desired, &sources, lookup, pin, most).await;
+            Ok(Box::new(file))
+        };
+        let task = environment.spawn(self.desired.name(), reading, Done::Read);
+        self.reading = Some(Reading { stale: false, task });
+    }
+
+    fn file_read(
+        &mut self,
+        environment: &mut Environment,
+        id: Id,
+        file: Result<Box<File>, LoadFailure>,
+    ) {
+        let Some(ended) = self.reading.take_if(|reading| reading.task.is(id)) else {
+            return;
+        };
+        match file {
+            // The documents name another file by now.
+            Ok(file) if ended.stale && file.has_moved(&self.desired) => {}
+            Ok(file) => self.decide(environment, *file),
+            Err(failure) => {
+                let call = self.call.take();
+                self.fail(environment, None, self.history.asked(), call, failure);
+            }
+        }
+        if ended.stale {
+            self.read(environment);
+        }
+    }
+
+    /// Starts to prepare a revision, in place of another one.
+    fn prepare(&mut self, environment: &mut Environment, mut plan: Plan) {
+        let (desired, name) = (plan.inputs.desired.clone(), self.desired.name());
+        let permits = environment.permits.loading(desired.tenant());
+        let guests = &environment.guests;
+        let prepared = guests.prepare(desired, plan.path.as_deref(), plan.inputs.component);
+        let prepared = async move {
+            let _permit = permits.acquire().await;
+            prepared.await.map(Box::new)
+        };
+        let task = environment.spawn(name, announced(name.to_owned(), prepared), Done::Prepared);
+        plan.call = plan.call.or_else(|| self.cancel_preparing());
+        self.preparing = Some(Preparing { plan, task });
+    }
+
+    fn prepared(
+        &mut self,
+        environment: &mut Environment,
+        id: Id,
+        result: Result<Box<Prepared>, LoadFailure>,
+    ) {
+        let Some(Preparing { plan, .. }) = self.preparing.take_if(|of| of.task.is(id)) else {
+            return;
+        };
+        if plan.inputs.desired != self.desired {
+            // The documents have changed. The file is being read, and the end of that decides.
+            self.call = self.call.take().or(plan.call);
+            return;
+        }
+        match result {
+            Ok(prepared) => self.serve(environment, plan, *prepared),
+            Err(failure) => {
+                self.fail(
+                    environment,
+                    Some(plan.inputs),
+                    plan.rollback,
+                    plan.call,
+                    failure,
+                );
+            }
+        }
+    }
+
+    fn serve(&mut self, environment: &mut Environment, plan: Plan, prepared: Prepared) {
+        let Plan {
+            inputs,
+            path,
+            image,
+            rollback,
+            call,
+        } = plan;
+        let (controller, policy) = environment.guests.serve(prepared);
+        environment.keep_component(&inputs, path);
+        let revision = KnownRevision {
+            digest: inputs.component,
+            image,
+        };
+        let guests = inputs.desired.policy.guests.clone();
+        self.history.serve(revision, guests);
+        self.history.set_rollback(rollback);
+        (self.failed, self.pin) = (None, None);
+        let before = self.serving.replace(Serving {
+            inputs,
+            left: policy.clone(),
+            policy,
+            has_less: false,
+        });
+        if let Some(before) = &before {
+            let (name, tenant) = (self.desired.name(), self.desired.tenant());
+            if before.tenant() != tenant {
+                environment.reloads.forget(before.tenant(), name);
+                let left = before.owner();
+                let moves = left.map(|(tenant, name)| Change::Move(tenant, name));
+                environment.changes.extend(moves);
+            }
+            if call.is_none() {
+                environment.reloads.count(tenant, name, Reload::Taken);
+            }
+        }
+        environment.changes.push(Change::Put(Box::new(controller)));
+        self.settled(environment, call, before.is_some());
+    }
+
+    /// Ends what serves.
+    pub(super) fn stop(&mut self, environment: &mut Environment) {
+        self.history.stop();
+        let Some(served) = self.serving.take() else {
+            return;
+        };
+        environment.guests.remove(self.desired.name());
+        environment
+            .reloads
+            .forget(served.tenant(), self.desired.name());
+        let owner = served.owner();
+        let removed = owner.map(|(tenant, name)| Change::Remove(tenant, name));
+        environment.changes.extend(removed);
+    }
+
+    /// Notes that it is as its document or a rollback asks. `replaced`: another version serves now.
+    fn settled(
+        &mut self,
+        environment: &mut Environment,
+        call: Option<RollbackCall>,
+        replaced: bool,
+    ) {
+        if call.is_some() {
+            let name = self.desired.name();
+            let tenant = self.serving.as_ref().map_or("", Serving::tenant);
+            environment.reloads.count(tenant, name, Reload::Taken);
+            let reply = self.reply(String::new());
+            tracing::info!(
+                reconciler = name,
+                revision = reply.revision,
+                previous = reply.previous,
+                rolled_back = reply.rolled_back,
+                "reconciler rolled back or rollback undone"
+            );
+        }
+        self.settle(environment, None, replaced || call.is_some());
+        self.keep_record(environment, call);
+    }
+
+    /// Notes that it cannot be as its document asks.
+    fn refused(&mut self, environment: &mut Environment, problem: String) {
+        let problem = self.describe_problem(problem);
+        let has_changed = self.settle(environment, Some(problem), false);
+        if let Some(serving) = self.serving.as_ref().filter(|_| has_changed) {
+            let name = self.desired.name();
+            environment
+                .reloads
+                .count(serving.tenant(), name, Reload::Refused);
+        }
+    }
+
+    /// Sets the problem. `replaced`: another version serves now. Returns whether the problem has changed.
+    fn settle(
+        &mut self,
+        environment: &mut Environment,
+        problem: Option<String>,
+        replaced: bool,
+    ) -> bool {
         let has_changed = self.problem != problem;
         if has_changed || replaced {
             self.changed = Some(LastChange {
@@ -206,58 +372,13 @@ impl Reconciler {
                 took: self.began.elapsed(),
             });
         }
+        if has_changed {
+            environment
+                .unreported
+                .insert(self.desired.name().to_owned());
+        }
         self.problem = problem;
         has_changed
-    }
-
-    /// Whether a task runs.
-    pub(super) fn is_busy(&self) -> bool {
-        self.reading.is_some() || self.loading.is_some()
-    }
-
-    /// When to try again after a transient failure.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let failed = self.failed.as_ref().filter(|_| !self.is_busy());
-        let due = [failed.and_then(Failed::due), self.recording.due()];
-        due.into_iter().flatten().min()
-    }
-
-    pub(super) fn lookup(&self) -> Option<Lookup> {
-        self.lookup.clone()
-    }
-
-    pub(super) fn pin(&self) -> Option<Pin> {
-        self.pin.clone()
-    }
-
-    pub(super) fn set_lookup(&mut self, lookup: Option<Lookup>) {
-        self.lookup = lookup;
-    }
-
-    /// When its images are to be looked up again.
-    pub(super) fn look_up_at(&self) -> Option<Instant> {
-        if self.reading.is_some() {
-            return None;
-        }
-        let pinned = self.pin.as_ref().and_then(|pin| pin.lookup.as_ref());
-        let lookups = [self.lookup.as_ref(), pinned].into_iter().flatten();
-        lookups.filter_map(|lookup| lookup.due).min()
-    }
-
-    /// Whether to start reading the file now. If a task reads it already, the file is read once more after that.
-    pub(super) fn wants_reading(&mut self) -> bool {
-        match &mut self.reading {
-            Some(reading) => reading.stale = true,
-            None => return true,
-        }
-        false
-    }
-
-    pub(super) fn begin_reading(&mut self, task: Task) {
-        if self.loading.is_none() {
-            self.began = Instant::now();
-        }
-        self.reading = Some(Reading { stale: false, task });
     }
 
     /// Keeps a rollback until the file is read.
@@ -265,226 +386,51 @@ impl Reconciler {
     /// # Errors
     /// The same call, if another rollback is under way.
     pub(super) fn accept(&mut self, call: RollbackCall) -> Result<(), RollbackCall> {
-        let loading = self.loading.as_ref();
-        let is_loading = loading.is_some_and(|loading| loading.call.is_some());
-        if self.call.is_some() || is_loading || self.recording.has_call() {
+        let preparing = self.preparing.as_ref();
+        let is_preparing = preparing.is_some_and(|preparing| preparing.plan.call.is_some());
+        if self.call.is_some() || is_preparing || self.recording.has_call() {
             return Err(call);
         }
         self.call = Some(call);
         Ok(())
     }
 
-    /// Ends the task that reads the file, and returns whether the file has to be read once more. None for a cancelled task.
-    pub(super) fn finish_reading(&mut self, id: Id) -> Option<bool> {
-        let reading = self.reading.take_if(|reading| reading.task.is(id))?;
-        Some(reading.stale)
+    /// Cancels what is being prepared. Returns the caller that waits for it.
+    fn cancel_preparing(&mut self) -> Option<RollbackCall> {
+        self.preparing.take()?.plan.call
     }
 
-    /// Ends the task that loads the guest, and returns its plan. None for a cancelled task, and for documents that have changed since:
-    /// their file is being read, and the end of that decides.
-    pub(super) fn finish_loading(&mut self, id: Id) -> Option<Plan> {
-        let done = self.loading.take_if(|loading| loading.task.is(id))?;
-        if done.inputs.spec != self.desired.spec || done.inputs.policy != self.desired.policy {
-            self.call = self.call.take().or(done.call);
-            return None;
-        }
-        Some(Plan {
-            inputs: done.inputs,
-            path: done.path,
-            image: done.image,
-            rollback: done.rollback,
-            call: done.call,
-        })
-    }
-
-    /// Decides what to do once the guest's file is read.
-    pub(super) fn decide(&mut self, file: File) -> Step {
-        let held = file.digest.as_ref().ok().copied();
-        self.history.set_file(held);
-        let loading = self.loading.as_ref();
-        let mut rollback = match loading.filter(|loading| loading.call.is_some()) {
-            Some(loading) => loading.rollback.clone(),
-            None => self.history.asked(),
-        };
-        let mut call = None;
-        if let Some(new) = self.call.take()
-            && let Some(request) = new.request()
-        {
-            match self.history.choice(held).take(request) {
-                Ok(chosen) => (rollback, call) = (chosen, Some(new)),
-                Err(error) => {
-                    let name = &self.desired.document.identity.name;
-                    let refusal = Refusal::Impossible(format!("reconciler {name} {error}"));
-                    new.answer(Err(refusal));
-                }
-            }
-        }
-        let rollback = rollback.filter(|rollback| rollback.holds(held));
-        if rollback.is_none() {
-            self.pin = None;
-        }
-        let guest = match (&rollback, &file.digest) {
-            (Some(rollback), _) => rollback.to.digest,
-            (None, Ok(digest)) => *digest,
-            (None, Err(failure)) => {
-                let call = call.or_else(|| self.cancel_loading());
-                return self.fail(None, rollback, call, failure.clone());
-            }
-        };
-        let inputs = Inputs {
-            spec: self.desired.spec.clone(),
-            policy: self.desired.policy.clone(),
-            guest,
-        };
-        if let Some(loading) = &mut self.loading
-            && loading.inputs == inputs
-        {
-            loading.rollback = rollback;
-            loading.call = call.or(loading.call.take());
-            return Step::None;
-        }
-        if self.applied.as_ref() == Some(&inputs) {
-            let former = self.cancel_loading();
-            self.history.set_rollback(rollback);
-            (self.failed, self.pin) = (None, None);
-            return Step::Settled(call.or(former));
-        }
-        let (path, image) = match &rollback {
-            Some(rollback) if held != Some(guest) => {
-                let path = match self.pinned(&rollback.to, file.pinned) {
-                    Ok(path) => path,
-                    Err(Some(failure)) => {
-                        let call = call.or_else(|| self.cancel_loading());
-                        return self.fail(Some(inputs), Some(rollback.clone()), call, failure);
-                    }
-                    Err(None) => {
-                        self.call = call.or_else(|| self.cancel_loading());
-                        return Step::Again;
-                    }
-                };
-                (path, rollback.to.image.clone())
-            }
-            _ => (Some(file.path), file.image),
-        };
-        if let Some(failed) = &self.failed
-            && call.is_none()
-            && failed.attempted.as_ref() == Some(&inputs)
-            && !failed.is_due(Instant::now())
-        {
-            let problem = failed.problem.clone();
-            if let Some(call) = self.cancel_loading() {
-                call.answer(Err(Refusal::Impossible(problem.clone())));
-            }
-            self.history.set_rollback(rollback);
-            return Step::Refused(problem);
-        }
-        Step::Load(Box::new(Plan {
-            inputs,
-            path,
-            image,
-            rollback,
-            call,
-        }))
-    }
-
-    /// Notes the task that loads a plan, and cancels the one before it.
-    pub(super) fn begin_loading(&mut self, plan: Plan, task: Task) {
-        let call = plan.call.or_else(|| self.cancel_loading());
-        self.loading = Some(Loading {
-            inputs: plan.inputs,
-            path: plan.path,
-            image: plan.image,
-            rollback: plan.rollback,
-            call,
-            task,
-        });
-    }
-
-    /// Notes that a change is in effect. Returns what served before, and the caller that waits for the change.
-    pub(super) fn apply(&mut self, plan: Plan) -> (Option<Inputs>, Option<RollbackCall>) {
-        let revision = KnownRevision {
-            digest: plan.inputs.guest,
-            image: plan.image,
-        };
-        let policy = plan.inputs.policy.guests.clone();
-        self.history.serve(revision, policy);
-        self.history.set_rollback(plan.rollback);
-        let before = self.applied.replace(plan.inputs);
-        (self.failed, self.pin) = (None, None);
-        (self.revocation, self.has_less) = (Revocation::default(), false);
-        (before, plan.call)
-    }
-
-    /// Notes that a guest could not be loaded.
-    pub(super) fn load_failed(&mut self, plan: Plan, failure: LoadFailure) -> Step {
-        self.fail(Some(plan.inputs), plan.rollback, plan.call, failure)
-    }
-
-    /// Notes that the task that reads the guest's file panicked.
-    pub(super) fn read_failed(&mut self, failure: LoadFailure) -> Step {
-        let call = self.call.take();
-        self.fail(None, self.history.asked(), call, failure)
-    }
-
-    /// A failed rollback changes nothing: the documents decide again.
-    fn fail(
-        &mut self,
-        attempted: Option<Inputs>,
-        rollback: Option<Rollback>,
-        call: Option<RollbackCall>,
-        failure: LoadFailure,
-    ) -> Step {
-        let LoadFailure {
-            problem,
-            is_transient,
-        } = failure;
-        let problem = match rollback.as_ref().filter(|_| call.is_none()) {
-            Some(rollback) => self.not_pinned(rollback, &problem),
-            None => problem,
-        };
-        let problem = self.desired.document.problem(problem).to_string();
-        if let Some(call) = call {
-            let name = &self.desired.document.identity.name;
-            let refusal = format!(
-                "reconciler {name} cannot serve that revision now, and keeps serving the current one: {problem}"
-            );
-            call.answer(Err(Refusal::Impossible(refusal)));
-            self.pin = None;
-            return Step::Again;
-        }
-        let failed = Failed::new(attempted, problem.clone());
-        self.failed = Some(match is_transient {
-            true => failed.again_after(self.failed.as_ref(), Instant::now()),
-            false => failed,
-        });
-        let applied = self.applied.as_ref().map(|applied| applied.guest);
-        let from = rollback.as_ref().and_then(|rollback| rollback.instead_of);
-        self.history.set_rollback(rollback);
-        if applied.is_some() && applied == from {
-            Step::Stop(problem)
-        } else {
-            Step::Refused(problem)
-        }
-    }
-
-    /// Cancels the load. Returns the caller that waits for it.
-    fn cancel_loading(&mut self) -> Option<RollbackCall> {
-        self.loading.take().and_then(|loading| loading.call)
-    }
-
-    /// The revisions that serve, can be rolled back to, or are being loaded: three at most.
+    /// The revisions that serve, can be rolled back to, or are being prepared: three at most.
     pub(super) fn used(&self) -> impl Iterator<Item = Digest> {
-        let applied = self.applied.as_ref().map(|inputs| inputs.guest);
-        let loading = self.loading.as_ref().map(|loading| loading.inputs.guest);
+        let serving = self.serving.as_ref().map(|serving| &serving.inputs);
+        let preparing = self.preparing.as_ref().map(|one| &one.plan.inputs);
+        let inputs = [serving, preparing].into_iter().flatten();
         let previous = self.history.previous().map(|previous| previous.digest);
-        [applied, previous, loading].into_iter().flatten()
+        inputs.map(|inputs| inputs.component).chain(previous)
     }
 
     /// Its current tenant and its next one.
     pub(super) fn tenants(&self) -> impl Iterator<Item = &str> {
-        let current = self.applied.as_ref().map(Inputs::tenant);
-        [Some(self.desired.spec.tenant()), current]
-            .into_iter()
-            .flatten()
+        let current = self.serving.as_ref().map(Serving::tenant);
+        [Some(self.desired.tenant()), current].into_iter().flatten()
     }
+}
+
+/// Says so if a guest takes long to prepare.
+async fn announced<T>(
+    reconciler: String,
+    prepared: impl Future<Output = Result<T, LoadFailure>>,
+) -> Result<T, LoadFailure> {
+    let began = Instant::now();
+    let mut is_slow = false;
+    let say = || {
+        is_slow = true;
+        tracing::info!(reconciler, "the guest is being compiled");
+    };
+    let prepared = announced_if_slow(prepared, say).await;
+    if is_slow && prepared.is_ok() {
+        let seconds = began.elapsed().as_secs_f64();
+        tracing::info!(reconciler, seconds, "the guest is compiled");
+    }
+    prepared
 }

@@ -3,15 +3,10 @@
 //! The record of an object is in its status. The process that leads writes its rollback, by a patch of that field alone; the other fields
 //! are written with the rest of the status. The record of a document in a file is in a folder of this user, beside the compiled guests, and
 //! ends with that folder.
-//!
-//! A rollback is in effect before it is recorded, so that a bad revision stops at once. Its caller is answered after that.
 
 use super::archive::Archive;
-use super::reconciler::Task;
-use super::{Done, Reconcilers};
-use crate::app::rollback::RollbackCall;
 use crate::config::kinds::status::RollbackStatus;
-use crate::config::kinds::{API_VERSION, Kind, Origin};
+use crate::config::kinds::{API_VERSION, Kind};
 use crate::config::load::Document;
 use crate::config::record::{Record, Rollback};
 use parking_lot::Mutex;
@@ -20,8 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
-use tokio::task::Id;
+use std::time::{Duration, SystemTime};
 use windlass_fleet::api::{ApiCode, PatchType, WriteOptions};
 use windlass_fleet::manager::ManagerHandle;
 use windlass_fleet::private_folder::make_private;
@@ -30,16 +24,10 @@ use windlass_sandbox::Digest;
 
 /// Time for a write, which the caller of a rollback waits for.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Time until a write that failed is tried again.
-const AGAIN: Duration = Duration::from_secs(15);
 /// Largest record in a file, in bytes.
 const MAX_RECORD: u64 = 64 << 10;
 /// Records in files that are kept.
 const MAX_RECORDS: usize = 4096;
-/// The note to a caller whose rollback ends with the process.
-const FORGETFUL: &str =
-    "a restart of the process forgets it, because there is no cache folder: see --cache";
-
 /// Where records are kept. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Records {
@@ -57,30 +45,9 @@ struct Inner {
 }
 
 /// Where a record is.
-enum Place {
+pub(super) enum Place {
     Object { key: ObjectKey, uid: String },
     File(PathBuf),
-}
-
-/// How a record is being written.
-#[derive(Default)]
-pub(super) struct Recording {
-    writing: Option<(Record, Task)>,
-    /// The caller that waits for it.
-    call: Option<RollbackCall>,
-    /// When to try again after a failure.
-    again: Option<Instant>,
-}
-
-impl Recording {
-    /// Whether a caller waits.
-    pub(super) fn has_call(&self) -> bool {
-        self.call.is_some()
-    }
-
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.again.filter(|_| self.writing.is_none())
-    }
 }
 
 impl Records {
@@ -126,7 +93,7 @@ impl Records {
     }
 
     /// Keeps a copy of a component, in the background.
-    fn keep_component(&self, digest: Digest, file: PathBuf) {
+    pub(super) fn keep_component(&self, digest: Digest, file: PathBuf) {
         let this = self.clone();
         tokio::task::spawn_blocking(move || {
             let Some(archive) = &this.inner.archive else {
@@ -153,7 +120,7 @@ impl Records {
     }
 
     /// None: it is kept nowhere.
-    fn place(&self, document: &Document) -> Option<Place> {
+    pub(super) fn place(&self, document: &Document) -> Option<Place> {
         let name = &document.identity.name;
         if let Some(object) = &document.record {
             let (namespace, name) = name.split_once('/')?;
@@ -168,7 +135,7 @@ impl Records {
         Some(Place::File(self.inner.folder.as_ref()?.join(path)))
     }
 
-    async fn write(&self, place: Place, record: Record) -> Result<(), String> {
+    pub(super) async fn write(&self, place: Place, record: Record) -> Result<(), String> {
         match place {
             Place::Object { key, uid } => {
                 let written = self.write_object(key, uid, record.rollback);
@@ -237,99 +204,6 @@ impl Records {
         for (_, path) in all.into_iter().take(many) {
             let _ = fs::remove_file(path);
         }
-    }
-}
-
-impl Reconcilers {
-    /// Keeps what a reconciler serves from a file, so that a later process can roll back to it.
-    pub(super) fn keep_component(&self, name: &str, path: Option<PathBuf>) {
-        let Some(reconciler) = self.by_name.get(name) else {
-            return;
-        };
-        let is_file = reconciler.desired().spec.guest.path().is_some();
-        if let (Some(inputs), Some(path), true) = (reconciler.applied(), path, is_file) {
-            self.sources.records.keep_component(inputs.guest(), path);
-        }
-    }
-
-    /// Writes the record of a reconciler if it has changed. Answers the caller after that.
-    pub(super) fn keep_record(&mut self, name: &str, call: Option<RollbackCall>) {
-        let records = self.sources.records.clone();
-        let Some(reconciler) = self.by_name.get_mut(name) else {
-            return;
-        };
-        if call.is_some() {
-            reconciler.history.decide();
-            reconciler.recording.call = call;
-        }
-        // The end of the write looks again.
-        if reconciler.recording.writing.is_some() {
-            return;
-        }
-        let document = &reconciler.desired().document;
-        let may_write = document.origin == Origin::File || records.leads();
-        let is_due = reconciler
-            .recording
-            .again
-            .is_none_or(|at| at <= Instant::now());
-        let place = records.place(document);
-        let record = reconciler.history.to_write();
-        let note = match (&place, may_write) {
-            (None, _) => FORGETFUL,
-            (_, false) => "a restart forgets it: this process does not lead any more",
-            _ => "",
-        };
-        let (Some(record), Some(place), true) = (record, place, may_write) else {
-            let call = reconciler.recording.call.take();
-            return self.answered(name, call, note.to_owned());
-        };
-        if !is_due && !reconciler.recording.has_call() {
-            return;
-        }
-        let (owner, written) = (name.to_owned(), record.clone());
-        let task = self.tasks.spawn(async move {
-            let written = records.write(place, written).await;
-            (owner, Done::Recorded(written))
-        });
-        reconciler.recording.writing = Some((record, Task::new(task)));
-    }
-
-    /// Notes that a record was written, or was not.
-    pub(super) fn recorded(&mut self, id: Id, name: &str, result: Result<(), String>) {
-        let Some(reconciler) = self.by_name.get_mut(name) else {
-            return;
-        };
-        let recording = &mut reconciler.recording;
-        let Some((record, _)) = recording.writing.take_if(|(_, task)| task.is(id)) else {
-            return;
-        };
-        let call = recording.call.take();
-        match result {
-            Ok(()) => {
-                recording.again = None;
-                reconciler.history.written(record);
-                self.answered(name, call, String::new());
-                // It may have changed meanwhile.
-                self.keep_record(name, None);
-            }
-            Err(reason) => {
-                recording.again = Some(Instant::now() + AGAIN);
-                tracing::warn!(
-                    reconciler = name,
-                    reason,
-                    "a restart forgets its rollback: it is not recorded, and is tried again"
-                );
-                let note = format!(
-                    "a restart forgets it until it is recorded, which is tried again: {reason}"
-                );
-                self.answered(name, call, note);
-            }
-        }
-    }
-
-    fn answered(&mut self, name: &str, call: Option<RollbackCall>, note: String) {
-        let call = call.map(|call| (name.to_owned(), call, note));
-        self.rolled_back.extend(call);
     }
 }
 

@@ -1,8 +1,7 @@
 //! A rollback: a reconciler serves another revision than the one in its file. Entry points: [`Reconcilers::roll_back`] and
 //! [`RollbackChoice::take`].
 
-use super::reconciler::Reconciler;
-use super::{Change, Reconcilers, owner};
+use super::Reconcilers;
 use crate::app::rollback::{Refusal, RollbackCall};
 use crate::config::kinds::Origin;
 use crate::config::record::{KnownRevision, Rollback};
@@ -116,34 +115,18 @@ impl Reconcilers {
             return call.answer(Err(Refusal::Unknown(message)));
         };
         // Only the process that leads writes it on the object, from which the others have it.
-        let is_object = reconciler.desired().document.origin == Origin::Cluster;
-        if is_object && !self.sources.records.leads() {
+        let is_object = reconciler.desired.document.origin == Origin::Cluster;
+        if is_object && !self.environment.sources.records.leads() {
             let message = "another process leads: ask that one".to_owned();
             return call.answer(Err(Refusal::Busy(message)));
         }
         match reconciler.accept(call) {
-            Ok(()) => self.read(&name),
+            Ok(()) => reconciler.read(&mut self.environment),
             Err(call) => {
                 let message = format!("reconciler {name} is being rolled back already: try again");
                 call.answer(Err(Refusal::Busy(message)));
             }
         }
-    }
-
-    /// Stops what serves, because an operator rolled back from it and its rollback cannot serve.
-    pub(super) fn stop(&mut self, name: &str, problem: String) -> Vec<Change> {
-        let stopped = self.by_name.get_mut(name).and_then(Reconciler::stop);
-        if let Some(inputs) = &stopped {
-            self.guests.remove(name);
-            self.reloads.forget(inputs.tenant(), name);
-        }
-        self.refused(name, problem);
-        self.drop_unused();
-        let owner = stopped.and_then(|inputs| owner(name, &inputs));
-        owner
-            .map(|(tenant, name)| Change::Remove(tenant, name))
-            .into_iter()
-            .collect()
     }
 }
 

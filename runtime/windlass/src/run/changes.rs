@@ -44,6 +44,9 @@ impl Changes {
                     tracing::info!(%tenant, reconciler = %name, "reconciler changed");
                 }
             }
+            Change::Bound(controller) => {
+                self.put(controller);
+            }
             Change::Move(tenant, name) => {
                 if let Some(moving) = self.moving.get_mut(&name) {
                     // The controller to move was not added yet.

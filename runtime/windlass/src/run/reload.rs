@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use windlass_files::{Problem, Target, Watch};
 use windlass_fleet::TenantName;
 use windlass_fleet::manager::TenantOptions;
@@ -149,17 +149,9 @@ impl Reload {
         }
     }
 
-    /// Waits until a file has changed, a build has ended, or a failure is due for another attempt. Meanwhile applies each reconciler that
-    /// is loaded, and rollbacks.
+    /// Waits until a file has changed or a build has ended. Meanwhile applies each reconciler that is loaded, and rollbacks.
     async fn changed(&mut self) {
         loop {
-            let due = self.reconcilers.due().map(Instant::from_std);
-            let again = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             let built = async {
                 match &mut self.builds {
                     Some(builds) => builds.next().await,
@@ -175,7 +167,6 @@ impl Reload {
             tokio::select! {
                 _ = self.watch.changed() => return,
                 () = objects => return,
-                () = again => return,
                 built = built => {
                     log_build(&built);
                     return;
@@ -231,10 +222,6 @@ impl Reload {
         let last = self.app.configuration.swap(now.clone());
         self.apply_manager(&last, &now);
         self.apply_tenants(&last, &now);
-        // Rights are revoked first: a revocation does not wait for a load.
-        for controller in self.reconcilers.revoke(&now) {
-            self.changes.put(Box::new(controller));
-        }
         let changes = self.reconcilers.follow(&now);
         self.watch_all(&now, listing);
         changes

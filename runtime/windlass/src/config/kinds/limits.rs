@@ -1,4 +1,4 @@
-//! The limits of guests in documents, and their effective values under a tenant's ceiling. Entry points: [`ReconcilerLimits`]
+//! The limits of guests in documents, and their values under a tenant's ceiling. Entry points: [`ReconcilerLimits`]
 //! and [`TenantLimits`].
 
 use crate::config::kinds::bounded::{HOUR, KI, MI, MS};
@@ -68,22 +68,9 @@ pub(crate) struct TenantLimits {
 #[serde(transparent)]
 pub(crate) struct Ceiling(Box<ReconcilerLimits>);
 
-/// What a reconciler gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Effective {
-    /// Of its calls.
-    pub(crate) limits: Limits,
-    /// Calls at once. None: what the manager has for the kind.
-    pub(crate) concurrency: Option<usize>,
-    /// The most calls at once, also of what the manager has for the kind. None: no bound.
-    pub(crate) most_concurrency: Option<usize>,
-    /// Calls at once in one cluster.
-    pub(crate) per_cluster: usize,
-}
-
 impl ReconcilerLimits {
-    /// The effective limits under a tenant's ceiling, with the defaults filled in.
-    pub(crate) fn under(&self, Ceiling(ceiling): &Ceiling) -> Effective {
+    /// The limits of its calls and the options of its controller under a tenant's ceiling, with the defaults filled in.
+    pub(crate) fn under(&self, Ceiling(ceiling): &Ceiling) -> (Limits, ControllerOptions) {
         let default = Limits::default();
         let time = self.timeout.map_or(default.timeout, |time| time.get().0);
         let most = ceiling.timeout.map_or(Duration::MAX, |most| most.get().0);
@@ -134,12 +121,14 @@ impl ReconcilerLimits {
         let own = own.unwrap_or(ControllerOptions::PER_CLUSTER);
         let most = ceiling.concurrency_per_cluster.map(Within::get);
         let most = most.unwrap_or(usize::MAX);
-        Effective {
-            limits,
+        let options = ControllerOptions {
             concurrency: self.concurrency.map(Within::get),
             most_concurrency: ceiling.concurrency.map(Within::get),
-            per_cluster: own.min(most),
-        }
+            concurrency_per_cluster: own.min(most),
+            timeout: limits.timeout,
+            ..ControllerOptions::default()
+        };
+        (limits, options)
     }
 }
 
@@ -224,12 +213,7 @@ mod tests {
             log_bytes_per_second: Within::new(Bytes(1024)),
             ..ReconcilerLimits::default()
         };
-        let Effective {
-            limits,
-            concurrency,
-            most_concurrency,
-            per_cluster,
-        } = own.under(&Ceiling(Box::new(ceiling)));
+        let (limits, options) = own.under(&Ceiling(Box::new(ceiling)));
         let expected = Limits {
             memory: 32 << 20,
             timeout: Duration::from_secs(1),
@@ -238,16 +222,22 @@ mod tests {
             log_bytes_per_second: Some(Rate { per_second: 1024 }),
             ..Limits::default()
         };
-        assert_eq!((limits, per_cluster), (expected, 3));
+        assert_eq!(limits, expected);
         // What the manager has for the kind may be less than the ceiling: the ceiling is not the reconciler's own limit.
-        assert_eq!((concurrency, most_concurrency), (None, Some(2)));
+        let expected = ControllerOptions {
+            most_concurrency: Some(2),
+            concurrency_per_cluster: 3,
+            timeout: Duration::from_secs(1),
+            ..ControllerOptions::default()
+        };
+        assert_eq!(options, expected);
     }
 
     #[test]
     fn without_a_word_everything_is_as_the_sandbox_has_it() {
-        let none = ReconcilerLimits::default().under(&Ceiling::default());
-        assert_eq!((none.limits, none.concurrency), (Limits::default(), None));
-        assert_eq!(none.per_cluster, 4);
+        let (limits, options) = ReconcilerLimits::default().under(&Ceiling::default());
+        assert_eq!((limits, options.concurrency), (Limits::default(), None));
+        assert_eq!(options.concurrency_per_cluster, 4);
         let tenant = windlass_sandbox::TenantLimits::default();
         assert_eq!(TenantLimits::default().guests(1), tenant);
     }
@@ -260,12 +250,7 @@ mod tests {
             let row = format!("| `{path}` | {default} |");
             assert!(page.contains(&row), "docs/limits.md lacks {row}");
         };
-        let Effective {
-            limits,
-            concurrency,
-            most_concurrency: _,
-            per_cluster,
-        } = ReconcilerLimits::default().under(&Ceiling::default());
+        let (limits, options) = ReconcilerLimits::default().under(&Ceiling::default());
         let size = |bytes: usize| Bytes(bytes as u64).to_string();
         let rate =
             |rate: Option<Rate>| rate.map_or("none".to_owned(), |r| r.per_second.to_string());
@@ -275,9 +260,14 @@ mod tests {
             ("timeout", Interval(limits.timeout).to_string()),
             (
                 "concurrency",
-                concurrency.map_or("none".to_owned(), |most| most.to_string()),
+                options
+                    .concurrency
+                    .map_or("none".to_owned(), |most| most.to_string()),
             ),
-            ("concurrencyPerCluster", per_cluster.to_string()),
+            (
+                "concurrencyPerCluster",
+                options.concurrency_per_cluster.to_string(),
+            ),
             ("tableElements", limits.table_elements.to_string()),
             ("handles", limits.handles.to_string()),
             ("hostCalls", limits.host_calls.to_string()),

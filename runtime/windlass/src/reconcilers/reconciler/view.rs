@@ -1,8 +1,8 @@
-//! What a reconciler shows of itself. Entry point: [`Reconciler::status`].
+//! What a reconciler shows of itself. Entry point: [`Reconciler::show`].
 
-use super::{Desired, Inputs, Reconciler};
-use crate::config::kinds::{GuestSource, ReconcilerSpec};
-use crate::config::load::Document;
+use super::{Reconciler, Serving};
+use crate::config::kinds::GuestSource;
+use crate::reconcilers::environment::Environment;
 use crate::status::reconcilers::ReconcilerStatus;
 use crate::status::view::RollbackReply;
 use windlass_registry::Lookup;
@@ -10,12 +10,13 @@ use windlass_registry::Lookup;
 impl Reconciler {
     /// What serves, for the caller of a rollback. `note`: why that may not last; empty: it does.
     pub(in crate::reconcilers) fn reply(&self, note: String) -> RollbackReply {
-        let serving = self.applied.as_ref().map(|applied| applied.guest);
+        let serving = self.serving.as_ref();
+        let serving = serving.map(|serving| serving.inputs.component);
         let previous = self.history.previous().map(|previous| previous.digest);
         let [revision, previous] = [serving, previous]
             .map(|digest| digest.map_or_else(String::new, |digest| digest.to_string()));
         RollbackReply {
-            reconciler: self.desired.document.identity.name.clone(),
+            reconciler: self.desired.name().to_owned(),
             revision,
             previous,
             rolled_back: self.history.is_rolled_back(),
@@ -23,13 +24,18 @@ impl Reconciler {
         }
     }
 
-    pub(in crate::reconcilers) fn status(&self) -> ReconcilerStatus {
-        let Desired { document, spec, .. } = &self.desired;
-        let (applied, previous) = (self.applied.as_ref(), self.history.previous());
+    /// Shows its status.
+    pub(in crate::reconcilers) fn show(&self, environment: &Environment) {
+        environment.statuses.set(self.desired.name(), self.status());
+    }
+
+    fn status(&self) -> ReconcilerStatus {
+        let (serving, previous) = (self.serving.as_ref(), self.history.previous());
+        let tenant = serving.map_or(self.desired.tenant(), Serving::tenant);
         ReconcilerStatus {
-            tenant: applied.map_or(spec.tenant(), Inputs::tenant).to_owned(),
-            guest: self.source(document, spec),
-            revision: applied.map(|inputs| inputs.guest.to_string()),
+            tenant: tenant.to_owned(),
+            guest: self.source(),
+            revision: serving.map(|serving| serving.inputs.component.to_string()),
             image: self.history.image().map(str::to_owned),
             previous: previous.map(|previous| previous.digest.to_string()),
             previous_image: previous.and_then(|previous| previous.image.clone()),
@@ -37,7 +43,7 @@ impl Reconciler {
             problem: self.problem.clone(),
             may_pass: self.problem.is_some() && self.may_pass(),
             changed: self.changed,
-            loading: (self.loading.is_some() || self.is_new()).then_some(self.began),
+            loading: (self.preparing.is_some() || self.is_new()).then_some(self.began),
         }
     }
 
@@ -50,9 +56,11 @@ impl Reconciler {
     }
 
     /// What the document names, with the digest of an image that is here.
-    fn source(&self, document: &Document, spec: &ReconcilerSpec) -> String {
-        match spec.guest.source() {
-            Ok(GuestSource::Path(path)) => document.resolve(path).display().to_string(),
+    fn source(&self) -> String {
+        match self.desired.spec.guest.source() {
+            Ok(GuestSource::Path(path)) => {
+                self.desired.document.resolve(path).display().to_string()
+            }
             Ok(GuestSource::Image(image)) => {
                 let pulled = self
                     .lookup
@@ -69,6 +77,6 @@ impl Reconciler {
 
     /// Whether its first load has not ended yet.
     fn is_new(&self) -> bool {
-        self.reading.is_some() && self.applied.is_none() && self.problem.is_none()
+        self.reading.is_some() && self.serving.is_none() && self.problem.is_none()
     }
 }
