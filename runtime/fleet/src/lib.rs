@@ -26,6 +26,7 @@ pub mod predicate;
 pub mod backoff;
 mod rate_limit;
 pub mod pause;
+pub mod digest;
 pub mod file;
 pub mod private_folder;
 mod program;
@@ -51,6 +52,7 @@ pub use api::{ApiCode, ApiError};
 pub use cluster::{Client, Cluster, TypedClient};
 pub use controller::{Context, Controller, Reconciler};
 pub use desired::Dependents;
+pub use digest::Digest;
 pub use grant::{Grant, Rule};
 #[cfg(feature = "kube")]
 pub use k8s_openapi;

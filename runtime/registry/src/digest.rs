@@ -2,55 +2,44 @@
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use windlass_fleet::Digest;
 
 /// How every digest begins here. Registries allow other hashes; none is in use.
 const PREFIX: &str = "sha256:";
 
-/// A SHA-256. Prints as `sha256:` and 64 hexadecimal digits.
+/// A SHA-256, as registries write it: `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ImageDigest([u8; 32]);
+pub struct ImageDigest(pub(crate) Digest);
 
 impl ImageDigest {
     /// The digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
+        Self(Digest::of(bytes))
     }
 
     /// The digest of what was hashed.
     pub(crate) fn finish(hash: Sha256) -> Self {
-        Self(hash.finalize().into())
+        let hash: [u8; 32] = hash.finalize().into();
+        Self(hash.into())
     }
 
     /// Reads `sha256:…`. `None`: it is none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let hex = text.strip_prefix(PREFIX)?.as_bytes();
-        if hex.len() != 64 {
-            return None;
-        }
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Some(Self(bytes))
+        Digest::parse(text.strip_prefix(PREFIX)?).map(Self)
     }
 
     /// The hexadecimal digits alone.
     #[must_use]
     pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        self.0.to_string()
     }
 }
 
 impl fmt::Display for ImageDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.hex())
+        write!(f, "{PREFIX}{}", self.0)
     }
 }
 

@@ -9,9 +9,9 @@ use crate::registries::{Opened, PullSecret, Registries};
 use crate::session::Session;
 use crate::signature::{self, Signature, Trust};
 use crate::store::{Image, Place, Store};
-use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use windlass_fleet::Digest;
 
 /// The wait after the first failure. It doubles with each.
 const FIRST: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub struct Pulled {
     /// The digest of its manifest.
     pub digest: ImageDigest,
     /// The digest of its component.
-    pub component: ImageDigest,
+    pub component: Digest,
 }
 
 /// What came of a look-up. It holds until it is due.
@@ -115,7 +115,7 @@ impl Registries {
         let pulled = Pulled {
             path,
             digest,
-            component,
+            component: component.0,
         };
         Ok((pulled, silence))
     }
@@ -334,7 +334,7 @@ fn check_signed(
 /// An image that is here, if its component is what its digest says; a damaged one is removed.
 fn whole(store: &Store, place: &Place) -> Option<Image> {
     let image = store.image(place)?;
-    match hash(&image.path).ok() == Some(image.component) {
+    match hash(&image.path).ok() == Some(image.component.0) {
         true => Some(image),
         false => {
             tracing::warn!(path = %image.path.display(), "a pulled image is damaged on disk, it is pulled again");
@@ -344,10 +344,9 @@ fn whole(store: &Store, place: &Place) -> Option<Image> {
     }
 }
 
-fn hash(path: &Path) -> std::io::Result<ImageDigest> {
-    let mut hash = Sha256::new();
-    std::io::copy(&mut std::fs::File::open(path)?, &mut hash)?;
-    Ok(ImageDigest::finish(hash))
+fn hash(path: &Path) -> std::io::Result<Digest> {
+    let (digest, _) = Digest::of_file(std::fs::File::open(path)?, u64::MAX)?;
+    Ok(digest)
 }
 
 /// Does work with files where it may block.

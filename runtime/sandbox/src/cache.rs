@@ -8,7 +8,6 @@
 mod entry;
 mod key;
 
-use crate::digest::Digest;
 use crate::options::CacheOptions;
 use entry::Name;
 use key::Key;
@@ -19,6 +18,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use windlass_fleet::Digest;
 
 /// The folder cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,11 +3,11 @@
 use crate::component::revision::{LoadError, Revision};
 use crate::description::kinds::CustomResource;
 use crate::description::{Description, WatchSpec, needed_rules};
-use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::guest::code::Code;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_fleet::Digest;
 use windlass_fleet::Rule;
 use windlass_fleet::source::{ClusterFilter, EnqueueRule, WatchClusters};
 

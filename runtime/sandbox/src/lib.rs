@@ -34,7 +34,6 @@
 
 mod clean;
 mod contract;
-mod digest;
 mod wasmtime_errors;
 mod options;
 mod admission;
@@ -57,7 +56,6 @@ pub use component::revision::{LoadError, Revision, Source};
 pub use component::section::{SectionError, with_config_schema};
 pub use description::kinds::CustomResource;
 pub use description::{DescriptionError, MissingRule};
-pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::code::snapshot::SnapshotError;
 pub use guest::{

@@ -12,7 +12,6 @@ mod message;
 use crate::contract::exports::windlass::runtime::reconciler::Description as WitDescription;
 use crate::contract::handle::{ClusterHandle, Reach};
 use crate::contract::windlass::runtime::types;
-use crate::digest::Digest;
 use crate::instance::call::{Call, FleetView, Purpose, Time};
 use crate::tenant::context::GuestContext;
 use message::{Message, Task};
@@ -25,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use windlass_fleet::api::Json;
-use windlass_fleet::{Action, Client, Context, Failure, GroupVersionKind};
+use windlass_fleet::{Action, Client, Context, Digest, Failure, GroupVersionKind};
 
 /// When a run is given up for good.
 const PATIENCE: Duration = Duration::from_secs(86_400);

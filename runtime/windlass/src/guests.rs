@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::name::NameError;
-use windlass_fleet::{ControllerName, Grant, TenantName};
+use windlass_fleet::{ControllerName, Digest, Grant, TenantName};
 use windlass_sandbox::{
-    ControllerParts, Digest, Guest, GuestOptions, LoadError, NativeGuests, Options, Revision, Sandbox,
+    ControllerParts, Guest, GuestOptions, LoadError, NativeGuests, Options, Revision, Sandbox,
     Tenant,
 };
 
@@ -278,14 +278,13 @@ fn check_config(revision: &Revision, desired: &Desired) -> Result<(), LoadFailur
     let empty = Json::Object(serde_json::Map::new());
     let config = desired.spec.config.as_ref().unwrap_or(&empty);
     let problems = schema::problems(schema, config, &Place::of(&desired.document));
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    match lines.is_empty() {
-        true => Ok(()),
-        false => Err(LoadFailure::permanent(format!(
-            "the config does not match the schema of its guest: {}",
-            lines.join("; ")
-        ))),
+    if problems.is_empty() {
+        return Ok(());
     }
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let lines = lines.join("; ");
+    let problem = format!("the config does not match the schema of its guest: {lines}");
+    Err(LoadFailure::permanent(problem))
 }
 
 /// The controller of a guest that serves, under a policy.

@@ -10,20 +10,19 @@ mod file;
 mod history;
 mod permits;
 mod records;
-mod rollback;
 pub(crate) mod reloads;
 mod environment;
 mod reconciler;
 
-use crate::config::kinds::ReconcilerSpec;
-use crate::config::load::{Configuration, Document};
+use crate::app::rollback::{Refusal, RollbackCall};
+use crate::config::kinds::Origin;
+use crate::config::load::Configuration;
 use crate::guests::{Desired, Guests};
 use crate::reconcilers::reloads::Reloads;
 use crate::status::reconcilers::Statuses;
 pub(crate) use environment::Change;
 use environment::{Done, Environment};
 pub(crate) use file::{Sources, component, wanted};
-use permits::TenantPermits;
 use reconciler::Reconciler;
 pub(crate) use records::Records;
 use std::collections::btree_map::Entry;
@@ -31,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::task::{Id, JoinSet};
+use tokio::task::Id;
 use tokio::time::sleep_until;
 use windlass_files::built_path;
 
@@ -54,30 +53,22 @@ impl Reconcilers {
         Self {
             by_name: BTreeMap::new(),
             tenants: BTreeSet::new(),
-            environment: Environment {
-                guests,
-                sources,
-                statuses,
-                reloads,
-                permits: TenantPermits::default(),
-                tasks: JoinSet::new(),
-                changes: Vec::new(),
-                unreported: BTreeSet::new(),
-                rolled_back: Vec::new(),
-            },
+            environment: Environment::new(guests, sources, statuses, reloads),
         }
     }
 
     /// The files of the guests that documents name, to be watched.
     pub(crate) fn guest_files(configuration: &Configuration) -> BTreeSet<PathBuf> {
-        let path = |(document, spec): (&Document, &ReconcilerSpec)| {
-            let path = document.resolve(spec.guest.path()?);
-            Some(match path.is_dir() {
-                true => built_path(&path),
-                false => path,
-            })
+        let named = configuration.reconcilers();
+        let named = named.filter_map(|(document, spec)| Some(document.resolve(spec.guest.path()?)));
+        let file = |path: PathBuf| {
+            if path.is_dir() {
+                built_path(&path)
+            } else {
+                path
+            }
         };
-        configuration.reconcilers().filter_map(path).collect()
+        named.map(file).collect()
     }
 
     /// Starts to apply the documents, and returns the changes that the manager has to make at once. [`Self::next`] returns the others.
@@ -180,6 +171,31 @@ impl Reconcilers {
     /// Whether any task runs. If none does, [`Self::next`] waits for what is due.
     pub(crate) fn is_busy(&self) -> bool {
         self.by_name.values().any(Reconciler::is_busy)
+    }
+
+    /// Starts to roll a reconciler back, or to undo that, under the current documents. [`Self::next`] and [`Self::report`] answer the call.
+    pub(crate) fn roll_back(&mut self, call: RollbackCall) {
+        let Some(request) = call.request() else {
+            return;
+        };
+        let name = request.reconciler.clone();
+        let Some(reconciler) = self.by_name.get_mut(&name) else {
+            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
+            return call.answer(Err(Refusal::Unknown(message)));
+        };
+        // Only the process that leads writes it on the object, from which the others have it.
+        let is_object = reconciler.desired.document.origin == Origin::Cluster;
+        if is_object && !self.environment.sources.records.leads() {
+            let message = "another process leads: ask that one".to_owned();
+            return call.answer(Err(Refusal::Busy(message)));
+        }
+        match reconciler.accept(call) {
+            Ok(()) => reconciler.read(&mut self.environment),
+            Err(call) => {
+                let message = format!("reconciler {name} is being rolled back already: try again");
+                call.answer(Err(Refusal::Busy(message)));
+            }
+        }
     }
 
     /// Drops compiled components and tenants that no reconciler uses or can be rolled back to.

@@ -317,9 +317,10 @@ fn addresses(
         admin: flag.unwrap_or(admin.address()),
         probes: admin.probe_address().filter(|_| has_fleet),
         metrics: admin.metrics_address().filter(|_| has_fleet),
-        authentication: match has_fleet {
-            true => authentication(admin, local)?,
-            false => Authentication::TokenFile,
+        authentication: if has_fleet {
+            authentication(admin, local)?
+        } else {
+            Authentication::TokenFile
         },
     })
 }

@@ -2,13 +2,13 @@
 
 use super::check_private;
 use super::key::Key;
-use crate::digest::Digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_fleet::Digest;
 
 /// Bytes of the hash.
 const HASH: usize = 32;

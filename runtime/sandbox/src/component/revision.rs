@@ -7,7 +7,6 @@ pub use error::LoadError;
 
 use crate::component::compiler::{self, CompileError, Compiled};
 use crate::component::section;
-use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::native::NativeGuest;
 use crate::options::Compiler;
@@ -18,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
+use windlass_fleet::Digest;
 use windlass_fleet::TenantName;
 use windlass_fleet::file::{self, FileError};
 

@@ -4,7 +4,7 @@
 
 use crate::config::kinds::status::RollbackStatus;
 use serde::{Deserialize, Serialize};
-use windlass_sandbox::Digest;
+use windlass_fleet::Digest;
 
 /// A revision, and where a process that has not loaded it finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the documents say of a reconciler. Entry point: [`Desired::of`].
 
 use super::TenantPolicy;
-use crate::config::kinds::{ReconcilerSpec, TenantSpec};
+use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::{Configuration, Document};
 
 /// A Reconciler's document and the policy of its tenant.
@@ -29,15 +29,10 @@ impl Desired {
         document: &Document,
         spec: &ReconcilerSpec,
     ) -> Self {
-        let tenant = configuration.tenant(spec.tenant());
-        let policy = match tenant {
-            Some((_, tenant)) => TenantPolicy::of(tenant, document.origin),
-            None => TenantPolicy::of(&TenantSpec::default(), document.origin),
-        };
         Self {
             document: document.clone(),
             spec: spec.clone(),
-            policy,
+            policy: TenantPolicy::in_effect(configuration, spec.tenant(), document.origin),
         }
     }
 

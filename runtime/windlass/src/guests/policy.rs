@@ -5,6 +5,7 @@ use super::LoadFailure;
 use crate::config::kinds::{
     Ceiling, GuestsSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec, TenantClusters, TenantSpec,
 };
+use crate::config::load::Configuration;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::controller::ControllerOptions;
@@ -58,6 +59,18 @@ impl TenantPolicy {
                 ..guests
             },
             clusters,
+        }
+    }
+
+    /// The policy of a tenant in a configuration. The tenant `default` needs no document. Another one without a document grants nothing.
+    pub(crate) fn in_effect(configuration: &Configuration, tenant: &str, origin: Origin) -> Self {
+        match configuration.tenant(tenant) {
+            Some((_, spec)) => Self::of(spec, origin),
+            None if tenant == "default" => Self::of(&TenantSpec::default(), origin),
+            None => Self {
+                ceiling: Some(Vec::new()),
+                ..Self::default()
+            },
         }
     }
 
@@ -128,17 +141,14 @@ impl ControllerPolicy {
     /// What is left of a policy once the documents ask for another one: nothing that either of them does not allow. A guest has the rights of
     /// both; here are those that bound its own.
     pub(crate) fn left_by(&self, asked: Self) -> Self {
-        let clusters = match asked.clusters == self.clusters {
-            true => None,
-            false => Some(Box::new(asked.clusters)),
-        };
         let (had, options) = (&self.options, &asked.options);
         let most = fewer(calls(had), calls(options)).or(had.most_concurrency);
         let per_cluster = options.concurrency_per_cluster;
+        let other = Some(asked.clusters).filter(|asked| *asked != self.clusters);
         Self {
             rights: asked.rights,
             clusters: ClusterSelection {
-                within: clusters,
+                within: other.map(Box::new),
                 ..self.clusters.clone()
             },
             options: ControllerOptions {

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_fleet::Digest;
 use windlass_fleet::TenantName;
-use windlass_sandbox::Digest;
 use windlass_sandbox::{Revision, Sandbox};
 
 /// A component that is being compiled, shared by all loads that wait for it. Dropping the last clone cancels the compilation.

@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use windlass_fleet::Digest;
 use windlass_fleet::private_folder::make_private;
-use windlass_sandbox::Digest;
 
 /// Bytes that are kept.
 const MOST: u64 = 512 << 20;

@@ -67,6 +67,26 @@ impl Drop for Task {
 }
 
 impl Environment {
+    /// Without any task.
+    pub(super) fn new(
+        guests: Guests,
+        sources: Sources,
+        statuses: Arc<Statuses>,
+        reloads: Reloads,
+    ) -> Self {
+        Self {
+            guests,
+            sources,
+            statuses,
+            reloads,
+            permits: TenantPermits::default(),
+            tasks: JoinSet::new(),
+            changes: Vec::new(),
+            unreported: BTreeSet::new(),
+            rolled_back: Vec::new(),
+        }
+    }
+
     /// Starts a task of a reconciler. One that panics ends with a failure that may pass.
     pub(super) fn spawn<T: Send + 'static>(
         &mut self,

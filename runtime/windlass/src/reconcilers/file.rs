@@ -1,4 +1,4 @@
-//! The file that a guest is read from: one of the operator, or one of an image. Entry points: [`component`] and [`File::read`].
+//! The file that a guest is read from: one of the operator, or one of an image. Entry points: [`component()`] and [`File::read`].
 
 use super::records::Records;
 use crate::config::kinds::{Bytes, GuestSource, ReconcilerSpec};
@@ -8,9 +8,9 @@ use crate::guests::{Desired, LoadFailure, TenantPolicy};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_files::built;
+use windlass_fleet::Digest;
 use windlass_fleet::file::{self, FileError};
 use windlass_registry::{Lookup, PullSecret, Reference, Registries, Wanted};
-use windlass_sandbox::Digest;
 
 /// Where guests come from.
 #[derive(Clone)]
@@ -23,20 +23,30 @@ pub(crate) struct Sources {
     pub(crate) trusts_files: bool,
 }
 
-/// The file of a guest, as it was read.
+/// What was read for a reconciler.
 pub(super) struct File {
-    pub(super) path: PathBuf,
-    /// The digest of the component.
-    pub(super) digest: Result<Digest, LoadFailure>,
-    /// What came of the look-up of its image; none: it is no image.
-    pub(super) lookup: Option<Lookup>,
-    /// The image, with the digest of its manifest.
-    pub(super) image: Option<String>,
-    /// The revision of a rollback that was read too.
-    pub(super) pinned: Option<Pinned>,
+    /// The guest that the document names.
+    pub(super) guest: Found,
+    /// The revision of a rollback.
+    pub(super) pinned: Option<(KnownRevision, Found)>,
 }
 
-/// A revision that is read beside the guest's file.
+/// What came of the search for a component.
+pub(super) struct Found {
+    pub(super) component: Result<Component, LoadFailure>,
+    /// What came of the look-up of its image; none: it is no image.
+    pub(super) lookup: Option<Lookup>,
+}
+
+/// A component that is on this machine.
+pub(super) struct Component {
+    pub(super) path: PathBuf,
+    pub(super) digest: Digest,
+    /// Its image, with the digest of the manifest; none: it is a file of the operator.
+    pub(super) image: Option<String>,
+}
+
+/// A revision that is read beside the guest that the document names.
 #[derive(Clone)]
 pub(super) struct Pin {
     pub(super) revision: KnownRevision,
@@ -44,57 +54,134 @@ pub(super) struct Pin {
     pub(super) lookup: Option<Lookup>,
 }
 
-/// The revision of a rollback, as it was read.
-pub(super) struct Pinned {
-    pub(super) revision: KnownRevision,
-    /// The file of its component.
-    pub(super) path: Result<PathBuf, LoadFailure>,
-    /// What came of the look-up of its image; none: it was a file.
-    pub(super) lookup: Option<Lookup>,
+impl File {
+    /// Reads the guest that a document names, but no more than `most` bytes, and the revision of a rollback. An image is looked up if the
+    /// look-up before does not hold.
+    pub(super) async fn read(
+        desired: &Arc<Desired>,
+        sources: &Sources,
+        before: Option<Lookup>,
+        pin: Option<Pin>,
+        most: usize,
+    ) -> Self {
+        let pinned = match pin {
+            Some(pin) => Some(Found::pinned(desired, sources, pin).await),
+            None => None,
+        };
+        let guest = match desired.spec.guest.source() {
+            Ok(GuestSource::Image(image)) => Found::image(desired, sources, image, before).await,
+            _ => Found::file(of_path(desired, sources, most).await),
+        };
+        Self { guest, pinned }
+    }
+
+    /// Whether the documents name another file by now.
+    pub(super) fn has_moved(&self, desired: &Desired) -> bool {
+        let Found { component, lookup } = &self.guest;
+        match (desired.spec.guest.source(), lookup) {
+            (Ok(GuestSource::Image(image)), Some(lookup)) => *lookup.image() != image,
+            (Ok(GuestSource::Image(_)), None) | (Ok(GuestSource::Path(_)), Some(_)) => true,
+            _ => match (component, self::component(&desired.document, &desired.spec)) {
+                (Ok(read), Ok(path)) => read.path != path,
+                _ => false,
+            },
+        }
+    }
 }
 
-impl Pinned {
-    /// Finds a revision that may be neither what the document names now, nor where that is.
-    async fn read(desired: &Desired, sources: &Sources, pin: Pin) -> Self {
-        let Pin { revision, lookup } = pin;
-        let (path, lookup) = match revision.image.as_deref().map(Reference::parse) {
-            None => (Self::of_path(desired, sources, &revision).await, None),
-            Some(Err(error)) => (Err(LoadFailure::permanent(error)), None),
-            Some(Ok(image)) => {
-                let wanted = wanted(&desired.spec, &desired.policy, image.clone());
-                let file = File::of_image(sources.registry.look_up(wanted, lookup).await);
-                let path = match file.digest {
-                    Ok(digest) if digest == revision.digest => Ok(file.path),
-                    Ok(digest) => {
-                        let problem = format!("{image} has {}", digest.short());
-                        Err(LoadFailure::permanent(problem))
-                    }
-                    Err(failure) => Err(failure),
-                };
-                (path, file.lookup)
-            }
-        };
+impl Found {
+    fn file(component: Result<Component, LoadFailure>) -> Self {
         Self {
-            revision,
-            path,
-            lookup,
+            component,
+            lookup: None,
         }
     }
 
-    async fn of_path(
+    /// Looks an image up. Its component was compared with its digest when it was pulled or found here, and is again when it is loaded.
+    async fn image(
         desired: &Desired,
         sources: &Sources,
-        revision: &KnownRevision,
-    ) -> Result<PathBuf, LoadFailure> {
-        let named = named(desired);
-        check_file(desired, sources, &named)?;
-        let (records, digest) = (sources.records.clone(), revision.digest);
-        let found = tokio::task::spawn_blocking(move || records.component(digest)).await;
-        let found = found.map_err(|error| unreadable(&named, &error))?;
-        found.ok_or_else(|| {
-            LoadFailure::permanent("it was a file, and this process has no copy of it")
-        })
+        image: Reference,
+        before: Option<Lookup>,
+    ) -> Self {
+        let wanted = wanted(&desired.spec, &desired.policy, image);
+        let lookup = sources.registry.look_up(wanted, before).await;
+        let component = match &lookup.outcome {
+            Ok(pulled) => Ok(Component {
+                path: pulled.path.clone(),
+                digest: pulled.component,
+                image: Some(lookup.image().at(pulled.digest).to_string()),
+            }),
+            // The look-up knows when to try again.
+            Err(problem) => Err(LoadFailure::permanent(problem)),
+        };
+        Self {
+            component,
+            lookup: Some(lookup),
+        }
     }
+
+    /// Finds a revision that may be neither what the document names now, nor where that is.
+    async fn pinned(desired: &Desired, sources: &Sources, pin: Pin) -> (KnownRevision, Self) {
+        let Pin { revision, lookup } = pin;
+        let found = match revision.image.as_deref().map(Reference::parse) {
+            None => Self::file(kept_copy(desired, sources, revision.digest).await),
+            Some(Err(error)) => Self::file(Err(LoadFailure::permanent(error))),
+            Some(Ok(image)) => {
+                let mut found = Self::image(desired, sources, image.clone(), lookup).await;
+                if let Ok(other) = &found.component
+                    && other.digest != revision.digest
+                {
+                    let problem = format!("{image} has {}", other.digest.short());
+                    found.component = Err(LoadFailure::permanent(problem));
+                }
+                found
+            }
+        };
+        (revision, found)
+    }
+}
+
+/// The component of a file, or of a source folder.
+async fn of_path(
+    desired: &Arc<Desired>,
+    sources: &Sources,
+    most: usize,
+) -> Result<Component, LoadFailure> {
+    let named = named(desired);
+    check_file(desired, sources, &named)?;
+    let asked = desired.clone();
+    let read = move || {
+        let path = component(&asked.document, &asked.spec)?;
+        Ok(Component {
+            digest: digest(&path, most as u64)?,
+            path,
+            image: None,
+        })
+    };
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|error| Err(unreadable(&named, &error)))
+}
+
+/// The copy of a component that was a file.
+async fn kept_copy(
+    desired: &Desired,
+    sources: &Sources,
+    digest: Digest,
+) -> Result<Component, LoadFailure> {
+    let named = named(desired);
+    check_file(desired, sources, &named)?;
+    let records = sources.records.clone();
+    let found = tokio::task::spawn_blocking(move || records.component(digest)).await;
+    let found = found.map_err(|error| unreadable(&named, &error))?;
+    let path = found.ok_or_else(|| {
+        LoadFailure::permanent("it was a file, and this process has no copy of it")
+    })?;
+    Ok(Component {
+        path,
+        digest,
+        image: None,
+    })
 }
 
 /// The path that a document names.
@@ -111,93 +198,6 @@ fn check_file(desired: &Desired, sources: &Sources, file: &Path) -> Result<(), L
     }
     let checked = desired.policy.guests.check_file(file);
     checked.map_err(LoadFailure::permanent)
-}
-
-impl File {
-    /// Reads the guest that a document names, but no more than `most` bytes, and the revision of a rollback. An image is looked up if the
-    /// look-up before does not hold.
-    pub(super) async fn read(
-        desired: &Arc<Desired>,
-        sources: &Sources,
-        before: Option<Lookup>,
-        pin: Option<Pin>,
-        most: usize,
-    ) -> Self {
-        let pinned = match pin {
-            Some(pin) => Some(Pinned::read(desired, sources, pin).await),
-            None => None,
-        };
-        let file = match desired.spec.guest.source() {
-            Ok(GuestSource::Image(image)) => {
-                let wanted = wanted(&desired.spec, &desired.policy, image);
-                Self::of_image(sources.registry.look_up(wanted, before).await)
-            }
-            _ => Self::of_path(desired, sources, most).await,
-        };
-        Self { pinned, ..file }
-    }
-
-    fn refused(failure: LoadFailure) -> Self {
-        Self {
-            path: PathBuf::new(),
-            digest: Err(failure),
-            lookup: None,
-            image: None,
-            pinned: None,
-        }
-    }
-
-    /// The component of an image. It was compared with its digest when it was looked up, and is again when it is loaded.
-    fn of_image(lookup: Lookup) -> Self {
-        let pulled = match &lookup.outcome {
-            Ok(pulled) => pulled,
-            // The look-up knows when to try again.
-            Err(problem) => {
-                let refused = Self::refused(LoadFailure::permanent(problem));
-                return Self {
-                    lookup: Some(lookup),
-                    ..refused
-                };
-            }
-        };
-        let digest = Digest::parse(&pulled.component.hex());
-        Self {
-            path: pulled.path.clone(),
-            digest: digest.ok_or_else(|| LoadFailure::permanent("its component has no digest")),
-            image: Some(lookup.image().at(pulled.digest).to_string()),
-            lookup: Some(lookup),
-            pinned: None,
-        }
-    }
-
-    async fn of_path(desired: &Arc<Desired>, sources: &Sources, most: usize) -> Self {
-        let named = named(desired);
-        if let Err(failure) = check_file(desired, sources, &named) {
-            return Self::refused(failure);
-        }
-        let asked = desired.clone();
-        let find = move || component(&asked.document, &asked.spec);
-        let found = tokio::task::spawn_blocking(find).await;
-        match found.unwrap_or_else(|error| Err(unreadable(&named, &error))) {
-            Ok(path) => Self {
-                digest: in_background(path.clone(), most).await,
-                path,
-                lookup: None,
-                image: None,
-                pinned: None,
-            },
-            Err(failure) => Self::refused(failure),
-        }
-    }
-
-    /// Whether the documents name another file by now.
-    pub(super) fn has_moved(&self, desired: &Desired) -> bool {
-        match (desired.spec.guest.source(), &self.lookup) {
-            (Ok(GuestSource::Image(image)), Some(lookup)) => *lookup.image() != image,
-            (Ok(GuestSource::Image(_)), None) | (Ok(GuestSource::Path(_)), Some(_)) => true,
-            _ => component(&desired.document, &desired.spec).is_ok_and(|path| path != self.path),
-        }
-    }
 }
 
 /// What a document asks of registries, within the policy of its tenant.
@@ -239,12 +239,6 @@ pub(crate) fn component(
             "{path} is a source folder that was not built yet: run windlass build {path}"
         ))
     })
-}
-
-async fn in_background(path: PathBuf, most: usize) -> Result<Digest, LoadFailure> {
-    let there = path.clone();
-    let read = tokio::task::spawn_blocking(move || digest(&path, most as u64)).await;
-    read.unwrap_or_else(|error| Err(unreadable(&there, &error)))
 }
 
 /// The component's digest. A component that is too large is not read.

@@ -3,10 +3,11 @@
 //! Who says whether a rollback is in effect: the record, which outlives this process and which another process may write; and until the
 //! record says it too, what an operator decided here.
 
-use super::rollback::RollbackChoice;
+mod choice;
+
 use crate::config::record::{KnownRevision, Record, Rollback};
+use windlass_fleet::Digest;
 use windlass_registry::GuestPolicy;
-use windlass_sandbox::Digest;
 
 /// A revision that this process has loaded, or that the record names.
 #[derive(Debug, Clone)]
@@ -132,17 +133,6 @@ impl History {
     pub(super) fn is_rolled_back(&self) -> bool {
         let rollback = self.rollback.as_ref();
         rollback.is_some_and(|rollback| self.file != Some(rollback.to.digest))
-    }
-
-    /// What an operator can choose, with this revision in the guest's file.
-    pub(super) fn choice(&self, file: Option<Digest>) -> RollbackChoice {
-        let rollback = self.rollback.clone().filter(|_| self.is_rolled_back());
-        RollbackChoice {
-            serving: self.serving.as_ref().map(|known| known.revision.clone()),
-            previous: self.previous().cloned(),
-            file,
-            rollback,
-        }
     }
 
     /// What the next process has to know.

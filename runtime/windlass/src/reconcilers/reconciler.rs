@@ -25,9 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::task::Id;
+use windlass_fleet::Digest;
 use windlass_fleet::{ControllerName, TenantName};
 use windlass_registry::Lookup;
-use windlass_sandbox::Digest;
 
 /// Everything that a revision is prepared from. It is prepared again when this changes.
 #[derive(Clone, PartialEq)]

@@ -16,11 +16,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use windlass_fleet::Digest;
 use windlass_fleet::api::{ApiCode, PatchType, WriteOptions};
 use windlass_fleet::manager::ManagerHandle;
 use windlass_fleet::private_folder::make_private;
 use windlass_fleet::{Client, ClusterName, GroupVersionKind, ObjectKey, file};
-use windlass_sandbox::Digest;
 
 /// Time for a write, which the caller of a rollback waits for.
 const LIMIT: Duration = Duration::from_secs(10);

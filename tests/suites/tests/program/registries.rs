@@ -146,5 +146,5 @@ async fn a_component_of_forty_megabytes_is_pulled_unless_the_manager_allows_less
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    windlass_sandbox::Digest::of(bytes).to_string()
+    windlass_fleet::Digest::of(bytes).to_string()
 }

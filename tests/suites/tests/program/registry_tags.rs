@@ -11,7 +11,7 @@ use windlass_harness::guests::guest;
 use windlass_harness::testenv::real_proxy::{RealProxy, Scheme};
 
 fn digest_of(file: &std::path::Path) -> Result<String> {
-    Ok(windlass_sandbox::Digest::of(&fs::read(file)?).to_string())
+    Ok(windlass_fleet::Digest::of(&fs::read(file)?).to_string())
 }
 
 #[tokio::test]

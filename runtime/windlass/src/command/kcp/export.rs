@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_sandbox::Digest;
+use windlass_fleet::Digest;
 
 /// Fields that versions of both kinds have.
 const KEPT: [&str; 7] = [

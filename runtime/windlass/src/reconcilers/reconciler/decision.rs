@@ -6,15 +6,16 @@ use crate::config::record::{KnownRevision, Rollback};
 use crate::guests::LoadFailure;
 use crate::reconcilers::environment::Environment;
 use crate::reconcilers::failed::Failed;
-use crate::reconcilers::file::{File, Pin, Pinned};
+use crate::reconcilers::file::{File, Found, Pin};
 use std::path::PathBuf;
 use std::time::Instant;
 
 impl Reconciler {
     /// Decides what to do once the guest's file is read.
     pub(super) fn decide(&mut self, environment: &mut Environment, mut file: File) {
-        self.lookup = file.lookup.take();
-        let held = file.digest.as_ref().ok().copied();
+        self.lookup = file.guest.lookup.take();
+        let read = file.guest.component;
+        let held = read.as_ref().ok().map(|read| read.digest);
         self.history.set_file(held);
         let plan = self.preparing.as_ref().map(|preparing| &preparing.plan);
         let mut rollback = match plan.filter(|plan| plan.call.is_some()) {
@@ -25,7 +26,7 @@ impl Reconciler {
         if let Some(new) = self.call.take()
             && let Some(request) = new.request()
         {
-            match self.history.choice(held).take(request) {
+            match self.history.choose(request, held) {
                 Ok(chosen) => (rollback, call) = (chosen, Some(new)),
                 Err(error) => {
                     let name = self.desired.name();
@@ -38,13 +39,19 @@ impl Reconciler {
         if rollback.is_none() {
             self.pin = None;
         }
-        let component = match (&rollback, &file.digest) {
-            (Some(rollback), _) => rollback.to.digest,
-            (None, Ok(digest)) => *digest,
-            (None, Err(failure)) => {
+        // What was read, or another revision, which a rollback asks for.
+        let source = match (read, &rollback) {
+            (Ok(read), None) => Ok(read),
+            (Ok(read), Some(rollback)) if read.digest == rollback.to.digest => Ok(read),
+            (_, Some(rollback)) => Err(rollback.clone()),
+            (Err(failure), None) => {
                 let call = call.or_else(|| self.cancel_preparing());
-                return self.fail(environment, None, rollback, call, failure.clone());
+                return self.fail(environment, None, rollback, call, failure);
             }
+        };
+        let component = match &source {
+            Ok(read) => read.digest,
+            Err(rollback) => rollback.to.digest,
         };
         let inputs = Inputs {
             desired: self.desired.clone(),
@@ -64,26 +71,22 @@ impl Reconciler {
             (self.failed, self.pin) = (None, None);
             return self.settled(environment, call.or(former), false);
         }
-        let (path, image) = match &rollback {
-            Some(rollback) if held != Some(component) => {
-                let path = match self.pinned(&rollback.to, file.pinned) {
-                    Ok(path) => path,
-                    Err(Some(failure)) => {
-                        let call = call.or_else(|| self.cancel_preparing());
-                        let rollback = Some(rollback.clone());
-                        return self.fail(environment, Some(inputs), rollback, call, failure);
-                    }
-                    Err(None) => {
-                        self.call = call.or_else(|| self.cancel_preparing());
-                        return self.read(environment);
-                    }
-                };
-                (path, rollback.to.image.clone())
-            }
-            _ => {
+        let (path, image) = match source {
+            Ok(read) => {
                 self.pin = None;
-                (Some(file.path), file.image)
+                (Some(read.path), read.image)
             }
+            Err(pinned) => match self.pinned(&pinned.to, file.pinned) {
+                Ok(path) => (path, pinned.to.image),
+                Err(Some(failure)) => {
+                    let call = call.or_else(|| self.cancel_preparing());
+                    return self.fail(environment, Some(inputs), rollback, call, failure);
+                }
+                Err(None) => {
+                    self.call = call.or_else(|| self.cancel_preparing());
+                    return self.read(environment);
+                }
+            },
         };
         if let Some(failed) = &self.failed
             && call.is_none()
@@ -163,21 +166,20 @@ impl Reconciler {
     fn pinned(
         &mut self,
         to: &KnownRevision,
-        read: Option<Pinned>,
+        read: Option<(KnownRevision, Found)>,
     ) -> Result<Option<PathBuf>, Option<LoadFailure>> {
         if self.history.is_kept(to.digest, &self.desired.policy.guests) {
             self.pin = None;
             return Ok(None);
         }
-        let read = read.filter(|read| read.revision == *to);
+        let found = read.filter(|(revision, _)| revision == to);
+        let found = found.map(|(_, found)| found);
         self.pin = Some(Pin {
             revision: to.clone(),
-            lookup: read.as_ref().and_then(|read| read.lookup.clone()),
+            lookup: found.as_ref().and_then(|found| found.lookup.clone()),
         });
-        match read {
-            Some(read) => read.path.map(Some).map_err(Some),
-            None => Err(None),
-        }
+        let component = found.ok_or(None)?.component;
+        component.map(|found| Some(found.path)).map_err(Some)
     }
 
     /// Why nothing serves while a rollback is in effect.

@@ -135,3 +135,49 @@ impl Reconciler {
         environment.rolled_back.extend(call);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load::{Configuration, load};
+    use crate::config::registries;
+    use crate::guests::{Desired, Guests};
+    use crate::reconcilers::{Records, Sources};
+    use std::sync::Arc;
+    use windlass_fleet::Manager;
+    use windlass_registry::Registries;
+    use windlass_sandbox::Options;
+
+    fn environment() -> Environment {
+        let manager = Manager::builder().build().unwrap().bind().handle();
+        let options = registries::options(&Configuration::default(), None).unwrap();
+        let sources = Sources {
+            registry: Registries::new(options),
+            records: Records::new(None, manager),
+            trusts_files: false,
+        };
+        let options = Options {
+            instances: 1,
+            ..Options::default()
+        };
+        let guests = Guests::new(&options, Arc::default(), None, Default::default()).unwrap();
+        Environment::new(guests, sources, Arc::default(), Default::default())
+    }
+
+    #[tokio::test]
+    async fn a_record_that_need_not_be_written_any_more_is_not_tried_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("windlass.yaml");
+        let text = "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: x}\nspec: {guest: {path: ./x.wasm}}\n";
+        std::fs::write(&file, text).unwrap();
+        let configuration = load(&[file]).configuration;
+        let (document, spec) = configuration.reconcilers().next().unwrap();
+        let desired = Arc::new(Desired::of(&configuration, document, spec));
+        let mut reconciler = Reconciler::new(desired, Record::default());
+        let failed = Instant::now();
+        reconciler.recording.again = Some(failed);
+        assert_eq!(reconciler.due(), Some(failed));
+        reconciler.try_again(&mut environment());
+        assert_eq!(reconciler.due(), None);
+    }
+}

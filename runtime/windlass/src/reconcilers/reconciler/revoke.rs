@@ -4,7 +4,6 @@
 //! Additional rights wait for the reload.
 
 use super::{Reconciler, Serving};
-use crate::config::kinds::TenantSpec;
 use crate::config::load::Configuration;
 use crate::guests::{self, ControllerPolicy, Desired, LoadFailure, TenantPolicy};
 use crate::reconcilers::environment::{Change, Environment};
@@ -62,36 +61,29 @@ impl Reconciler {
 impl Serving {
     /// What the current documents leave of its policy.
     fn left_by(&self, desired: &Desired, configuration: &Configuration) -> ControllerPolicy {
-        let spec = &desired.spec;
-        let asked = ControllerPolicy::of(spec, &desired.policy).and_then(|mut asked| {
-            // Until the reconciler has moved, its former tenant bounds it too.
-            if self.tenant() != desired.tenant() {
-                let former = former_policy(configuration, desired, self.tenant());
-                let former = ControllerPolicy::of(spec, &former)?;
-                asked.rights = former.rights.and(&asked.rights);
-            }
-            Ok(asked)
-        });
-        let asked = asked.unwrap_or_else(|failure: LoadFailure| {
+        let asked = self.asked(desired, configuration);
+        self.policy.left_by(asked.unwrap_or_else(|failure| {
             // Cannot happen: the documents are checked.
             tracing::error!(problem = %failure, "the document cannot be read: it grants nothing");
             let mut nothing = self.policy.clone();
             nothing.rights.grant = Arc::new(Grant::none());
             nothing
-        });
-        self.policy.left_by(asked)
+        }))
     }
-}
 
-/// The policy of a tenant that a reconciler leaves. A tenant whose document is gone grants nothing.
-fn former_policy(configuration: &Configuration, desired: &Desired, tenant: &str) -> TenantPolicy {
-    let origin = desired.document.origin;
-    match configuration.tenant(tenant) {
-        Some((_, spec)) => TenantPolicy::of(spec, origin),
-        None if tenant == "default" => TenantPolicy::of(&TenantSpec::default(), origin),
-        None => TenantPolicy {
-            ceiling: Some(Vec::new()),
-            ..TenantPolicy::default()
-        },
+    fn asked(
+        &self,
+        desired: &Desired,
+        configuration: &Configuration,
+    ) -> Result<ControllerPolicy, LoadFailure> {
+        let mut asked = ControllerPolicy::of(&desired.spec, &desired.policy)?;
+        // Until the reconciler has moved, its former tenant bounds it too.
+        if self.tenant() != desired.tenant() {
+            let origin = desired.document.origin;
+            let former = TenantPolicy::in_effect(configuration, self.tenant(), origin);
+            let former = ControllerPolicy::of(&desired.spec, &former)?;
+            asked.rights = former.rights.and(&asked.rights);
+        }
+        Ok(asked)
     }
 }

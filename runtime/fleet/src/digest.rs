@@ -1,10 +1,10 @@
-//! The name of a component's revision. Entry point: [`Digest`].
+//! The name of what has exactly these bytes: a component's revision, a part of an image. Entry point: [`Digest`].
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::io::Read;
 
-/// The SHA-256 of a component's bytes. Prints as 64 hexadecimal digits.
+/// A SHA-256. Prints as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -50,8 +50,16 @@ impl Digest {
         self.to_string().chars().take(12).collect()
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+    /// The hash itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    fn from(hash: [u8; 32]) -> Self {
+        Self(hash)
     }
 }
 
