@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::account::{Role, RoleBinding, ServiceAccount};
-use crate::kinds::Namespace;
+use crate::kinds::{Binding, Namespace};
 use crate::place::{NAMESPACE, WORKSPACE};
 use serde_json::{Value, json};
 use windlass_sdk::testing::{TestCluster, TestFleet, Verb};
@@ -21,6 +21,8 @@ struct Stage {
 /// A consumer's object with its password, in one workspace.
 fn stage() -> Stage {
     let fleet = TestFleet::new();
+    fleet.define(&Database::KIND.into(), true);
+    fleet.define(&Binding::KIND.into(), false);
     let (compute, blue) = (fleet.cluster(""), fleet.cluster(BLUE));
     ask(&blue);
     let key = ObjectKey::namespaced("default", "db");

@@ -42,6 +42,8 @@ fn stage(more: Value) -> Stage {
         resource[field] = value.clone();
     }
     let fleet = TestFleet::new().config(&json!({"resources": [resource]}));
+    fleet.define(&Bin::KIND.into(), true);
+    fleet.define(&GroupVersionKind::new("inner.example.com/v2", "Box"), true);
     let (compute, blue) = (fleet.cluster(""), fleet.cluster(BLUE));
     blue.put(bin());
     let key = ObjectKey::namespaced("default", "bin");
@@ -193,6 +195,9 @@ fn drift_is_corrected_on_either_side() {
 fn a_namespace_stays_while_an_object_asks_for_a_copy_in_it() {
     let kind = |kind: &str| json!({"source": {"apiVersion": "example.com/v1", "kind": kind}});
     let fleet = TestFleet::new().config(&json!({"resources": [kind("HttpBin"), kind("Box")]}));
+    for kind in ["HttpBin", "Box"] {
+        fleet.define(&GroupVersionKind::new("example.com/v1", kind), true);
+    }
     let (compute, blue) = (fleet.cluster(""), fleet.cluster(BLUE));
     let key = ObjectKey::namespaced("default", "bin");
     let other = key.sibling("other");

@@ -25,6 +25,7 @@ fn stage(status: &Value, deleted: bool) -> (TestCluster, TestCluster) {
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"namespace": "apps", "name": "small"},
             "spec": {"hard": {"count/configmaps": "10"}}}]}));
     let (local, workspace) = (fleet.cluster(""), fleet.cluster("new#1x2y3z"));
+    local.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "workspaces"}}));
     workspace.put(logical_cluster(status, deleted));
     (local, workspace)
 }

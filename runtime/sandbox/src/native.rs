@@ -220,14 +220,30 @@ impl Run {
     /// # Errors
     /// When the line is no message.
     pub async fn answer(&mut self, line: &[u8]) -> Result<Next, NativeError> {
-        match message::parse(line)? {
+        Ok(self.follow(message::parse(line)?).await)
+    }
+
+    /// As [`Run::answer`], for a test, which writes beside the guest: no read is older than the test's last write. All reads are live.
+    ///
+    /// # Errors
+    /// When the line is no message.
+    pub async fn answer_live(&mut self, line: &[u8]) -> Result<Next, NativeError> {
+        let mut message = message::parse(line)?;
+        if let Message::Call(function) = &mut message {
+            function.read_live();
+        }
+        Ok(self.follow(message).await)
+    }
+
+    async fn follow(&mut self, message: Message) -> Next {
+        match message {
             Message::Return(result) => {
                 drop(self.call.end());
                 // Nobody waits any longer where the run was cancelled.
                 drop(self.waiting.take().map(|waiting| waiting.send(result)));
-                Ok(Next::Ended)
+                Next::Ended
             }
-            Message::Call(function) => Ok(Next::Answer(function.answer(&mut self.call).await)),
+            Message::Call(function) => Next::Answer(function.answer(&mut self.call).await),
         }
     }
 }

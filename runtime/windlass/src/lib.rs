@@ -61,9 +61,11 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let filter = cli.log.as_deref().or(variable.as_deref());
     // Tests and builds print their results themselves.
     let usual = match cli.command {
-        Command::Test(_) | Command::Rules(_) | Command::Build(_) | Command::Fleet(_) => "warn",
+        Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
         Command::Push(_) | Command::Pull(_) => "warn",
         Command::Check(_) | Command::Crds(_) => "warn",
+        // The output of a test says why it fails.
+        Command::Fleet(_) => "error",
         // Their output says why a cluster is not reached.
         Command::Preflight(_)
         | Command::Get(_)

@@ -83,7 +83,7 @@ impl TestFleet {
         cluster
     }
 
-    /// Serves a kind without a schema in the clusters that were made so far. Not needed for kinds that are built in, that the project
+    /// Serves a kind without a schema in all clusters. Not needed for kinds that are built in, that the project
     /// has a CustomResourceDefinition of, or of which the test puts an object.
     pub fn define(&self, kind: &GroupVersionKind, namespaced: bool) {
         let kind = wire::kind(kind);

@@ -8,7 +8,7 @@ use super::NativeError;
 use crate::contract::handle::{ClusterHandle, Refused};
 use crate::contract::windlass::runtime::client::{
     ApplyOptions, DeleteOptions, Event, GetOptions, HostCluster, ListOptions, Operation, PatchType,
-    Selection, WriteOptions,
+    ReadMode, Selection, WriteOptions,
 };
 use crate::contract::windlass::runtime::log::Level;
 use crate::contract::windlass::runtime::types::{self, GroupVersionKind, Host as _, ObjectKey};
@@ -43,7 +43,7 @@ pub(super) enum Task {
 #[derive(Debug, Deserialize)]
 pub(super) enum Message {
     /// A call, which is answered by a line: the value of its function, or `{"Trap": text}` where a component would trap.
-    Call(Function),
+    Call(Box<Function>),
     /// The result of the task, after which the process makes no further call.
     Return(Box<RawValue>),
 }
@@ -144,6 +144,19 @@ enum Broken {
 }
 
 impl Function {
+    /// Makes cached reads live ones.
+    pub(super) fn read_live(&mut self) {
+        match self {
+            Self::Get { options, .. } => options.mode = ReadMode::Live,
+            Self::List { options, .. } => options.mode = ReadMode::Live,
+            Self::Batch { operations, .. } => operations.iter_mut().for_each(make_live),
+            Self::BatchFleet { operations } => {
+                operations.iter_mut().for_each(|(_, one)| make_live(one));
+            }
+            _ => {}
+        }
+    }
+
     /// Calls the function, and returns the line that answers.
     pub(super) async fn answer(self, call: &mut Call) -> Vec<u8> {
         match self.called(call).await {
@@ -258,6 +271,14 @@ impl Function {
                 fields,
             } => line(&log::Host::write(call, level, message, fields)?),
         })
+    }
+}
+
+fn make_live(operation: &mut Operation) {
+    match operation {
+        Operation::Get((_, _, options)) => options.mode = ReadMode::Live,
+        Operation::List((_, options)) => options.mode = ReadMode::Live,
+        _ => {}
     }
 }
 

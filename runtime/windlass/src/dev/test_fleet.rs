@@ -136,6 +136,7 @@ impl TestFleets {
             fleets: self,
             number,
             clusters: BTreeMap::new(),
+            kinds: BTreeMap::new(),
             engine: None,
             run: None,
         };
@@ -152,7 +153,9 @@ struct TestFleet {
     fleets: Arc<TestFleets>,
     number: u64,
     clusters: BTreeMap<String, Contents>,
-    /// Started by the first run.
+    /// The kinds that the test has defined, and whether they are namespaced. Later clusters serve them too.
+    kinds: BTreeMap<GroupVersionKind, bool>,
+    /// Started by the first run, anew when the local cluster is another one.
     engine: Option<Engine>,
     /// The run that goes on.
     run: Option<Run>,
@@ -184,7 +187,7 @@ impl TestFleet {
         let Some(run) = &mut self.run else {
             return trap("the guest calls a cluster, and no run has begun");
         };
-        match run.answer(line).await {
+        match run.answer_live(line).await {
             Ok(Next::Answer(answer)) => answer,
             Ok(Next::Ended) => written(&()),
             Err(error) => trap(&format!("{:#}", anyhow::Error::from(error))),
@@ -206,6 +209,7 @@ impl TestFleet {
                 for cluster in self.clusters.values_mut() {
                     cluster.define(&kind, namespaced)?;
                 }
+                self.kinds.insert(kind, namespaced);
             }
             Asked::Put { cluster, object } => {
                 let object = serde_json::from_str(&object).context("the object is no JSON")?;
@@ -256,6 +260,11 @@ impl TestFleet {
             bail!("a run goes on already: a fleet does one at a time");
         }
         self.found(cluster)?;
+        // A manager has one local cluster for all its life.
+        if self.clusters.get_mut("").is_some_and(Contents::has_changed) {
+            self.engine = None;
+        }
+        let is_new = self.engine.is_none();
         let engine = match &mut self.engine {
             Some(engine) => engine,
             none => {
@@ -264,7 +273,7 @@ impl TestFleet {
             }
         };
         for (name, cluster) in &mut self.clusters {
-            if cluster.has_changed() && !name.is_empty() {
+            if (cluster.has_changed() || is_new) && !name.is_empty() {
                 engine.engage(cluster.spec())?;
             }
         }
@@ -286,15 +295,15 @@ impl TestFleet {
         if self.clusters.len() == MOST_CLUSTERS && !self.clusters.contains_key(&name) {
             bail!("a test fleet has at most {MOST_CLUSTERS} clusters");
         }
-        if name.is_empty() && self.engine.is_some() && !self.clusters.contains_key(&name) {
-            bail!("make the local cluster before the first run");
-        }
         let count = self.clusters.len();
         Ok(match self.clusters.entry(name) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => {
                 let served_as = format!("fleet-{}-cluster-{count}", self.number);
-                let made = Contents::new(&self.fleets, place.key(), &served_as)?;
+                let mut made = Contents::new(&self.fleets, place.key(), &served_as)?;
+                for (kind, namespaced) in &self.kinds {
+                    made.define(kind, *namespaced)?;
+                }
                 place.insert(made)
             }
         })

@@ -12,7 +12,7 @@ use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::manager::{ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::{Problem, Provider, ProviderError};
-use windlass_fleet::source::{Enqueue, Watch};
+use windlass_fleet::source::{ClusterSelection, Enqueue, Watch};
 use windlass_fleet::{
     ClusterName, Controller, ControllerName, Grant, GroupVersionKind, Manager, ObjectKey, Request,
     TenantName,
@@ -66,8 +66,14 @@ impl Engine {
             Enqueue::Primary,
         );
         nothing.field_selector = Some("metadata.name=-".parse()?);
+        let everywhere = ClusterSelection {
+            local: Some(true),
+            provider: Some(true),
+            ..ClusterSelection::default()
+        };
         let controller = Controller::builder(ControllerName::new(NAME)?)
             .watch(nothing)
+            .engage(everywhere)
             .options(options)
             .build(native_reconciler(native, guest))?;
         let (engages, engage) = oneshot::channel();
