@@ -90,6 +90,8 @@ pub mod export;
 pub mod fleet;
 mod json;
 pub mod log;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod native;
 pub mod raw;
 mod readiness;
 mod resource;
@@ -98,6 +100,8 @@ mod spec;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod types;
+#[cfg(not(target_arch = "wasm32"))]
+mod wire;
 
 pub use cluster::{Cluster, Effect, Objects, OfKind, Written};
 pub use config::{config, now};

@@ -21,7 +21,6 @@ mod difference;
 mod fleet;
 mod host;
 mod program;
-mod wire;
 
 pub use cluster::TestCluster;
 pub use fleet::{LogLine, TestFleet};

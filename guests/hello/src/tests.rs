@@ -124,3 +124,10 @@ fn it_watches_those_who_ask_and_its_greetings() {
     );
     assert_eq!(description.watches[1].enqueue, Enqueue::ControllerOwner);
 }
+
+/// A process for a debugger: start `windlass dev --native hello` first, then debug this test. It goes on until that ends.
+#[test]
+#[ignore = "needs windlass dev --native"]
+fn native() {
+    windlass_sdk::native::serve::<Hello>();
+}

@@ -205,6 +205,12 @@ impl Guest {
         self.current.store(Arc::new(current));
     }
 
+    /// Whether its code runs as a process of its own.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.current.load().revision.is_native()
+    }
+
     /// Its rights now.
     #[must_use]
     pub fn rights(&self) -> Rights {

@@ -22,7 +22,6 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::name::NameError;
 use windlass_fleet::{ControllerName, Digest, Grant, TenantName};
@@ -30,9 +29,6 @@ use windlass_sandbox::{
     ControllerParts, Guest, GuestOptions, LoadError, NativeGuests, Options, Revision, Sandbox,
     Tenant,
 };
-
-/// How long a run of a guest may take that is a process of its own: somebody may be debugging it.
-const LONGEST_NATIVE_RUN: Duration = Duration::from_secs(86_400);
 
 /// A guest that is loaded, described and checked, and does not serve yet.
 pub(crate) struct Prepared {
@@ -177,9 +173,8 @@ impl Guests {
         }
         let revision = revision.await?;
         check_config(&revision, desired)?;
-        let mut in_effect = policy.clone();
         if revision.is_native() {
-            in_effect.set_timeout(LONGEST_NATIVE_RUN);
+            policy.lift_timeout();
         }
         // A guest cannot change its tenant: it is loaded anew.
         let serving = self.registry.guest(desired.name());
@@ -189,7 +184,7 @@ impl Guests {
             name: name.clone(),
             grant: policy.rights.grant.clone(),
             config: desired.spec.config_text(),
-            limits: in_effect.rights.limits.clone(),
+            limits: policy.rights.limits.clone(),
             isolation: policy.rights.isolation,
         };
         let (guest, next) = match serving {
@@ -204,7 +199,7 @@ impl Guests {
             None => guest.controller_parts(),
         };
         let grant = policy.rights.grant.clone();
-        let controller = assemble(guest.clone(), name, parts, grant, &in_effect)?;
+        let controller = assemble(guest.clone(), name, parts, grant, &policy)?;
         Ok(Prepared {
             controller,
             policy,

@@ -1,7 +1,8 @@
-//! The functions of a native build: they call the current test fleet of the thread. Entry point: [`Handle`].
+//! The functions of a native build: they call the host of the thread's process, or else its current test fleet. Entry point: [`Handle`].
 
 use super::Answer;
 use crate::error::ApiError;
+use crate::native::{Host, Lent};
 use crate::testing::{Current, TestCluster};
 use crate::types::{
     ApiCode, ApplyOptions, ClusterInfo, DeleteOptions, Event, GetOptions, GroupVersionKind, Level,
@@ -13,6 +14,8 @@ use crate::types::{
 pub(crate) enum Handle {
     /// A cluster in memory.
     Memory(TestCluster),
+    /// A cluster that the host has lent to this process.
+    Lent(Lent),
     /// The expected calls of a case of the specification.
     #[cfg(test)]
     Script(crate::spec::Script),
@@ -23,6 +26,7 @@ impl Handle {
     fn run(&self, operation: &Operation) -> Answer<Reply> {
         match self {
             Self::Memory(cluster) => cluster.run(operation),
+            Self::Lent(cluster) => cluster.run(operation),
             #[cfg(test)]
             Self::Script(script) => script.run(operation),
         }
@@ -39,6 +43,7 @@ impl Handle {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Memory(cluster) => cluster.name().to_owned(),
+            Self::Lent(cluster) => cluster.name(),
             #[cfg(test)]
             Self::Script(_) => "alpha".to_owned(),
         }
@@ -143,6 +148,7 @@ impl Handle {
     ) -> Answer<()> {
         match self {
             Self::Memory(cluster) => cluster.delete_collection(kind, selection, options),
+            Self::Lent(cluster) => cluster.delete_collection(kind, selection, options),
             #[cfg(test)]
             Self::Script(_) => unreachable!("no case deletes a collection"),
         }
@@ -151,29 +157,37 @@ impl Handle {
     pub(super) fn record_event(&self, event: &Event) {
         match self {
             Self::Memory(cluster) => cluster.record(event),
+            Self::Lent(cluster) => cluster.record(event),
             #[cfg(test)]
             Self::Script(script) => script.record(event),
         }
     }
 
     pub(super) fn batch(&self, operations: &[Operation]) -> Vec<Answer<Reply>> {
-        match self {
-            Self::Memory(cluster) => operations
-                .iter()
-                .map(|operation| cluster.run(operation))
-                .collect(),
-            #[cfg(test)]
-            Self::Script(script) => script.batch(operations),
+        #[cfg(test)]
+        if let Self::Script(script) = self {
+            return script.batch(operations);
         }
+        operations
+            .iter()
+            .map(|operation| self.run(operation))
+            .collect()
     }
 }
 
 pub(super) fn fleet_clusters(label_selector: Option<&str>) -> Answer<Vec<ClusterInfo>> {
-    Current::fleet().infos(label_selector)
+    match Host::current() {
+        Some(host) => host.clusters(label_selector),
+        None => Current::fleet().infos(label_selector),
+    }
 }
 
-fn find(name: &str) -> Answer<TestCluster> {
-    Current::fleet().find(name).ok_or_else(|| {
+pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
+    if let Some(host) = Host::current() {
+        return host.open(name).map(Handle::Lent);
+    }
+    let cluster = Current::fleet().find(name);
+    cluster.map(Handle::Memory).ok_or_else(|| {
         ApiError::new(
             ApiCode::Denied,
             format!(
@@ -183,25 +197,30 @@ fn find(name: &str) -> Answer<TestCluster> {
     })
 }
 
-pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
-    find(name).map(Handle::Memory)
-}
-
 pub(super) fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {
     operations
         .iter()
-        .map(|(cluster, operation)| find(cluster)?.run(operation))
+        .map(|(cluster, operation)| fleet_open(cluster)?.run(operation))
         .collect()
 }
 
 pub(super) fn config() -> String {
-    Current::fleet().config_text()
+    match Host::current() {
+        Some(host) => host.config(),
+        None => Current::fleet().config_text(),
+    }
 }
 
 pub(super) fn now() -> String {
-    Current::fleet().time()
+    match Host::current() {
+        Some(host) => host.now(),
+        None => Current::fleet().time(),
+    }
 }
 
 pub(super) fn log(level: Level, message: &str, fields: &[(String, String)]) {
-    Current::fleet().write_log(level, message, fields);
+    match Host::current() {
+        Some(host) => host.log(level, message, fields),
+        None => Current::fleet().write_log(level, message, fields),
+    }
 }

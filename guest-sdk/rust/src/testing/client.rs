@@ -2,12 +2,12 @@
 
 use super::Verb;
 use super::cluster::TestCluster;
-use super::wire;
 use crate::dependents::OWNER;
 use crate::error::ApiError;
 use crate::types::{
     DeleteOptions, Event, GroupVersionKind, ListOptions, Operation, Reply, Selection,
 };
+use crate::wire;
 use serde_json::Value;
 
 impl TestCluster {

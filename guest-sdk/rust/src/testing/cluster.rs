@@ -3,12 +3,12 @@
 use super::Verb;
 use super::difference::difference;
 use super::fleet::TestFleet;
-use super::wire;
 use crate::cluster::Cluster;
 use crate::error::{ApiError, Result, settled};
 use crate::raw::Handle;
 use crate::resource::{Object, Resource, Typed, encode};
 use crate::types::{Action, Event, GroupVersionKind, ObjectKey, Request};
+use crate::wire;
 use crate::{Mapper, Reconciler};
 use serde_json::{Value, json};
 use std::cell::RefCell;

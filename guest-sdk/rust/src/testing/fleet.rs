@@ -2,10 +2,10 @@
 
 use super::cluster::TestCluster;
 use super::host::Host;
-use super::wire;
 use crate::Reconciler;
 use crate::error::{ApiError, Result};
 use crate::types::{ClusterInfo, Description, GroupVersionKind, Level};
+use crate::wire;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -109,8 +109,8 @@ async fn build_guests(
 ) -> Result<(), BuildError> {
     let mut outcome = Ok(());
     let folders = run::source_folders(configuration);
-    for folder in folders.difference(natives).cloned() {
-        if let Err(error) = build(&folder, builder).await {
+    for folder in folders.difference(natives) {
+        if let Err(error) = build(folder, builder).await {
             tracing::error!(guest = %folder.display(), %error, "build failed");
             outcome = outcome.and(Err(error));
         }

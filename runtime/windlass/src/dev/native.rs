@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_author::guest_build::{GuestBuilder, state_folder};
-use windlass_files::{built_path, replace};
+use windlass_files::built_path;
 use windlass_sandbox::{NativeGuest, NativeGuests, Next, Run, Runs};
 
 /// The file in the state folder of a guest that has the path of its socket.
@@ -47,7 +47,7 @@ impl Natives {
             let socket = Socket::open()?;
             let state = state_folder(&folder).with_context(|| folder.display().to_string())?;
             let path = socket.path().display().to_string();
-            replace(&state.join(FILE), &path).with_context(|| folder.display().to_string())?;
+            write(&state.join(FILE), &path).with_context(|| folder.display().to_string())?;
             Ok(Arc::new(Native {
                 name: name.clone(),
                 folder,
@@ -98,6 +98,24 @@ impl Natives {
     }
 }
 
+impl Drop for Natives {
+    fn drop(&mut self) {
+        for native in &self.all {
+            // A build makes the component again. What cannot be removed is no component.
+            drop(std::fs::remove_file(built_path(&native.folder)));
+            let state = native.folder.join(windlass_files::STATE);
+            drop(std::fs::remove_file(state.join(FILE)));
+        }
+    }
+}
+
+/// Writes a file at once, so that nobody reads half of it.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    let new = file.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, file)
+}
+
 /// The folder of the source of a reconciler's guest.
 fn source(name: &str, configuration: &Configuration) -> Result<PathBuf> {
     let mut reconcilers = configuration.reconcilers();
@@ -140,7 +158,7 @@ impl Native {
         let instead = format!("process {count} for windlass dev {}\n", std::process::id());
         guests.put(instead.as_bytes(), guest);
         let path = built_path(&self.folder);
-        replace(&path, &instead).with_context(|| path.display().to_string())?;
+        write(&path, &instead).with_context(|| path.display().to_string())?;
         self.connected.send_replace(count);
         tracing::info!(reconciler = self.name, "a process is connected");
         let served = serve_runs(lines, runs).await;
@@ -150,16 +168,6 @@ impl Native {
             "the process has gone, its keys wait for another one"
         );
         served
-    }
-}
-
-impl Drop for Native {
-    fn drop(&mut self) {
-        // A build makes the component again. What cannot be removed is no component.
-        drop(std::fs::remove_file(built_path(&self.folder)));
-        drop(std::fs::remove_file(
-            self.folder.join(windlass_files::STATE).join(FILE),
-        ));
     }
 }
 

@@ -17,6 +17,9 @@ use windlass_fleet::{Grant, Rule};
 use windlass_registry::GuestPolicy;
 use windlass_sandbox::Rights;
 
+/// How long a run of a guest may take that is a process of its own: somebody may be debugging it.
+const LONGEST_NATIVE_RUN: Duration = Duration::from_secs(86_400);
+
 /// A tenant's bounds on the grants and limits of its reconcilers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TenantPolicy {
@@ -160,10 +163,10 @@ impl ControllerPolicy {
         }
     }
 
-    /// Replaces the time that a run may take.
-    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
-        self.rights.limits.timeout = timeout;
-        self.options.timeout = timeout;
+    /// Lets a run take as long as a guest needs that is a process of its own.
+    pub(crate) fn lift_timeout(&mut self) {
+        self.rights.limits.timeout = LONGEST_NATIVE_RUN;
+        self.options.timeout = LONGEST_NATIVE_RUN;
     }
 
     /// Whether a controller of another policy is the same, but for the rights of its guest.

@@ -33,3 +33,10 @@ fn without_the_label_nobody_is_greeted() {
     let crew = ObjectKey::namespaced("default", "crew");
     assert_eq!(alpha.reconciled_writes::<Greeter>(&crew), Ok(0));
 }
+
+/// A process for a debugger: start `windlass dev --native {{name}}` first, then debug this test. It goes on until that ends.
+#[test]
+#[ignore = "needs windlass dev --native"]
+fn native() {
+    windlass_sdk::native::serve::<Greeter>();
+}

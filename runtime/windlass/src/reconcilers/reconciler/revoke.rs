@@ -25,7 +25,10 @@ impl Reconciler {
         let Some(guest) = environment.guests.of(reconciler) else {
             return;
         };
-        let left = serving.left_by(desired, configuration);
+        let mut left = serving.left_by(desired, configuration);
+        if guest.is_native() {
+            left.lift_timeout();
+        }
         let changes = guest.keep_within(&left.rights);
         if !changes && left.has_controller_of(&serving.left) {
             return;

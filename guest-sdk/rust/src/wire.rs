@@ -1,10 +1,14 @@
 //! The contract's types as the program's lines have them: cases by their names in Rust, records as objects. Entry points: [`function`],
 //! and [`result`] for what it answers.
 
+mod lines;
+
+pub(crate) use lines::Lines;
+
 use crate::error::ApiError;
 use crate::types::{
-    ApiCode, ApplyOptions, ClusterInfo, DeleteOptions, GetOptions, GroupVersionKind, ListOptions,
-    ListPage, ObjectKey, Operation, Reply, Selection, WriteOptions,
+    ApiCode, ApplyOptions, ClusterInfo, DeleteOptions, Event, GetOptions, GroupVersionKind,
+    ListOptions, ListPage, ObjectKey, Operation, Reply, Selection, WriteOptions,
 };
 use serde_json::{Value, json};
 use std::fmt::Debug;
@@ -31,7 +35,7 @@ const CODES: [ApiCode; 16] = [
 ];
 
 /// The call of an operation on a handle.
-pub(super) fn function(cluster: u32, operation: &Operation) -> Value {
+pub(crate) fn function(cluster: u32, operation: &Operation) -> Value {
     match operation {
         Operation::Get((of, at, options)) => json!({"Get": {
             "cluster": cluster, "kind": kind(of), "key": key(at), "options": get_options(options),
@@ -59,7 +63,7 @@ pub(super) fn function(cluster: u32, operation: &Operation) -> Value {
 }
 
 /// The call `delete-collection`.
-pub(super) fn delete_collection(
+pub(crate) fn delete_collection(
     cluster: u32,
     of: &GroupVersionKind,
     selection: &Selection,
@@ -75,7 +79,7 @@ pub(super) fn delete_collection(
 }
 
 /// The value of a result, or its error.
-pub(super) fn result(mut answer: Value) -> Result<Value, ApiError> {
+pub(crate) fn result(mut answer: Value) -> Result<Value, ApiError> {
     match answer.get_mut("Err") {
         Some(error) => Err(api_error(error)),
         None => Ok(answer["Ok"].take()),
@@ -83,7 +87,7 @@ pub(super) fn result(mut answer: Value) -> Result<Value, ApiError> {
 }
 
 /// What an operation answers.
-pub(super) fn reply(mut value: Value) -> Reply {
+pub(crate) fn reply(mut value: Value) -> Reply {
     match value {
         Value::Null => Reply::Nothing,
         Value::String(object) => Reply::Object(object),
@@ -95,16 +99,25 @@ pub(super) fn reply(mut value: Value) -> Reply {
     }
 }
 
-pub(super) fn kind(kind: &GroupVersionKind) -> Value {
+pub(crate) fn kind(kind: &GroupVersionKind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-fn key(key: &ObjectKey) -> Value {
+/// The call `record-event`.
+pub(crate) fn record_event(cluster: u32, event: &Event) -> Value {
+    let event = json!({
+        "kind": kind(&event.kind), "key": key(&event.key), "event_type": case(&event.event_type),
+        "reason": event.reason, "action": event.action, "note": event.note,
+    });
+    json!({"RecordEvent": {"cluster": cluster, "event": event}})
+}
+
+pub(crate) fn key(key: &ObjectKey) -> Value {
     json!({"namespace": key.namespace, "name": key.name})
 }
 
 /// A case of an enum. `Debug` prints it as `Enum::Case`.
-fn case(case: &impl Debug) -> Value {
+pub(crate) fn case(case: &impl Debug) -> Value {
     let name = format!("{case:?}");
     name.rsplit("::").next().unwrap_or_default().into()
 }
@@ -158,7 +171,7 @@ fn api_error(error: &Value) -> ApiError {
 }
 
 /// What `fleet.clusters` answers.
-pub(super) fn infos(value: &Value) -> Vec<ClusterInfo> {
+pub(crate) fn infos(value: &Value) -> Vec<ClusterInfo> {
     let infos = value.as_array().map_or(&[][..], Vec::as_slice);
     infos
         .iter()
