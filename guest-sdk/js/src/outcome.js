@@ -86,3 +86,10 @@ export function rawError({ code, message, status, reason, details, retryAfter })
     retryAfterMs: retryAfter ?? null,
   };
 }
+
+/**
+ * An error as the contract's functions throw it.
+ *
+ * @param {import('./errors.js').ApiError} error
+ */
+export const thrown = (error) => Object.assign(new Error(error.message), { payload: rawError(error) });

@@ -15,8 +15,8 @@ import { during } from './host/native.js';
 import { deleting, madeHere, operation, selecting } from './operation.js';
 import { mapped, outcome, rawError, recorded, said } from './outcome.js';
 
-export { Fleet } from './memory.js';
-export { TestCluster } from './memory-cluster.js';
+export { TestCluster } from './testing/cluster.js';
+export { Fleet } from './testing/fleet.js';
 
 /** Names no cluster: the calls of `fleet` itself. */
 const FLEET = Symbol('fleet');

@@ -126,9 +126,9 @@ export class Script {
 export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deleteCollection';
 
 /**
- * Clusters in memory. They keep objects and answer as API servers do, as far as controllers rely on it: versions and conflicts, absence,
- * generation, the status subresource, label selectors, paging, merge patches, server-side apply without field managers, finalizers, and
- * the deletion of what an owner leaves behind. They check no schema, and read the same from the cache and live.
+ * Clusters in memory: those of the program `windlass`, which a process of tests starts when it first needs one. They answer as a real API
+ * server does, and check as one. They serve the built-in kinds, those whose CustomResourceDefinitions are in the folder of the tests, and
+ * those that a test defines or puts. Reads from the cache are as new as live ones.
  *
  * ```js
  * const fleet = new Fleet({ config: { greeting: 'salut' } });
@@ -148,6 +148,8 @@ export class Fleet {
   cluster(name: string, options?: { labels?: Record<string, string>; properties?: Record<string, string> }): TestCluster;
   /** Sets the time. */
   now(time: string | Date): void;
+  /** Serves a kind without a schema in all clusters. Namespaced, unless the options say otherwise. */
+  define(kind: Kind, options?: { namespaced?: boolean }): void;
   /** Runs `describe`, and fills in every default. Throws the guest's errors. */
   describe(reconciler: RawReconciler): RawDescription;
   /** Runs a part of a guest that logs, reads its config, or opens clusters. */
@@ -165,11 +167,16 @@ export interface TestCluster {
   readonly writes: number;
   /** The guest's client, for a test of a part of a guest. */
   readonly client: Cluster;
-  /** Stores an object as another writer would: creates it, or replaces the fields that it names. */
+  /**
+   * Stores an object as another writer would: creates it, or replaces the fields that it names, its status too. Its namespace is made, and
+   * a kind that is not served is defined without a schema. An object with a `deletionTimestamp` is deleted then.
+   */
   put(object: KubernetesObject): void;
+  /** Merges a patch (RFC 7386) into an object and its status as another writer would. */
+  patch(kind: Kind, key: KeyLike, patch: object): void;
   /** An object as it is stored now. */
   get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike): T | undefined;
-  /** Every object, by kind, namespace and name. */
+  /** Every object that the test and the guest have made, by kind, namespace and name. */
   objects(): KubernetesObject[];
   /** Deletes an object as another writer would, and the objects that had no other owner. */
   remove(kind: Kind, key: KeyLike): void;

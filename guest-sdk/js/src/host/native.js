@@ -1,12 +1,12 @@
 /**
- * The host's functions in unit tests, outside of a component: the current script implements them. Entry point: `during`.
+ * The host's functions outside of a component: a script, a fleet of tests or `windlass dev` implements them. Entry point: `during`.
  *
  * @module
  */
 
 /** @import { Host } from '../../types/contract.js' */
 
-/** @type {Host | undefined} Calls are synchronous: there is one script at a time. */
+/** @type {Host | undefined} Calls are synchronous: there is one host at a time. */
 let current;
 
 /**

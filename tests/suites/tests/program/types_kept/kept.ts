@@ -1,7 +1,7 @@
 /** Objects that a server stored survive their types: each is read, changed and written, and no other field differs. */
 
-import { type Kind, type KubernetesObject } from 'windlass-sdk';
-import { Fleet } from 'windlass-sdk/testing';
+import { type Kind, type KubernetesObject, defineReconciler } from 'windlass-sdk';
+import { Script } from 'windlass-sdk/testing';
 import { Cluster } from './cluster';
 import { ClusterClass } from './cluster_class';
 import { ConfigMap } from './config_map';
@@ -14,24 +14,26 @@ import { Pod } from './pod';
 
 /** Of the program that runs this. */
 declare const read: (file: string) => any;
-declare const same: (after: unknown, expected: unknown) => void;
 
-/** Changes the object of a file as a guest does, and compares it with what is expected. */
+/** Changes the object of a file as a guest does, and compares what it sends with what is expected. */
 function survives<T extends KubernetesObject>(file: string, kind: Kind<T>, change: (object: T) => void): void {
-  const before = read(`${file}.json`);
-  const alpha = new Fleet().cluster('alpha');
-  alpha.put(before);
-  const object = alpha.client.get(kind, before.metadata);
-  if (!object) throw new Error(`no ${file}`);
-  (object.metadata.labels ??= {})['kept'] = 'yes';
-  change(object);
-  alpha.client.update(object);
-  const after: any = alpha.get(kind, before.metadata);
-  const expected = read(`${file}.changed.json`);
-  for (const { metadata } of [after, expected]) {
-    for (const ofServers of ['resourceVersion', 'generation', 'creationTimestamp', 'managedFields']) delete metadata[ofServers];
-  }
-  same(after, expected);
+  const before: T = read(`${file}.json`);
+  const script = new Script();
+  const alpha = script.cluster('alpha');
+  alpha.get(kind, before).answers(before);
+  alpha.update(read(`${file}.changed.json`));
+  const changes = defineReconciler({
+    describe: () => ({ title: 'changes', watches: [{ kind }] }),
+    reconcile({ key }, cluster) {
+      const object = cluster.get(kind, key);
+      if (!object) throw new Error(`no ${file}`);
+      (object.metadata.labels ??= {})['kept'] = 'yes';
+      change(object);
+      cluster.update(object);
+    },
+  });
+  const { namespace, name } = before.metadata;
+  script.reconcile(changes, { cluster: 'alpha', key: { namespace, name } });
 }
 
 const changeOdd = (odd: Odd) => {

@@ -4,19 +4,22 @@
  * @module
  */
 
-/** @import { Host, RawReconciler } from '../types/contract.js' */
-/** @import * as testing from '../types/testing.js' */
+/** @import * as contract from '../../types/contract.js' */
+/** @import * as sdk from '../../types/index.js' */
+/** @import * as testing from '../../types/testing.js' */
 
-import * as check from './check.js';
-import { ApiError } from './errors.js';
-import { during } from './host/native.js';
-import { TestCluster, replied, thrown } from './memory-cluster.js';
-import { said } from './outcome.js';
-import { labelSelector } from './selector.js';
+import * as check from '../check.js';
+import { ApiError } from '../errors.js';
+import { during } from '../host/native.js';
+import { fleet as fleetOf } from '../host/wire.js';
+import { said, thrown } from '../outcome.js';
+import { TestCluster, replied } from './cluster.js';
+import { Host } from './host.js';
 
 export class Fleet {
   #config;
   #now = '';
+  #host = new Host();
   /** @type {Map<string, TestCluster>} */
   #clusters = new Map();
   /** @type {testing.Line[]} */
@@ -40,14 +43,22 @@ export class Fleet {
    */
   cluster(name, options) {
     const { labels, properties } = check.bag('options', options, ['labels', 'properties']);
-    const there = this.#clusters.get(check.text('name', name)) ?? new TestCluster(this, name);
+    this.#host.test({ Cluster: { name: check.text('name', name), labels, properties } });
+    const there = this.#clusters.get(name) ?? new TestCluster(this, this.#host, name);
     this.#clusters.set(name, there);
-    Object.assign(there.labels, labels);
-    Object.assign(there.properties, properties);
     return there;
   }
 
-  /** @param {RawReconciler} reconciler */
+  /**
+   * @param {sdk.Kind} kind
+   * @param {{ namespaced?: boolean }} [options]
+   */
+  define(kind, options) {
+    const { namespaced = true } = check.bag('options', options, ['namespaced']);
+    this.#host.test({ Define: { kind: check.gvk('kind', kind), namespaced: check.flag('namespaced', namespaced) } });
+  }
+
+  /** @param {contract.RawReconciler} reconciler */
   describe(reconciler) {
     return this.run(() => said(() => reconciler.describe()));
   }
@@ -59,7 +70,11 @@ export class Fleet {
    * @param {() => T} call
    */
   run(call) {
-    return during(this.#host(), call);
+    try {
+      return during(this.#functions(), call);
+    } finally {
+      this.#host.end();
+    }
   }
 
   /**
@@ -69,11 +84,13 @@ export class Fleet {
   #named(name) {
     const there = this.#clusters.get(name);
     if (there) return there;
-    throw thrown(new ApiError({ code: 'denied', message: `this fleet has no cluster ${JSON.stringify(name)}: the test names it with fleet.cluster` }));
+    throw thrown(
+      new ApiError({ code: 'denied', message: `this fleet has no cluster ${JSON.stringify(name)}: the test names it with fleet.cluster` }),
+    );
   }
 
-  /** @returns {Host} */
-  #host() {
+  /** @returns {contract.Host} */
+  #functions() {
     return {
       config: () => this.#config,
       now: () => this.#now,
@@ -81,20 +98,18 @@ export class Fleet {
         this.lines.push({ level, message, fields: Object.fromEntries(fields) });
       },
       fleet: {
-        clusters: (selector) => {
-          const matches = labelSelector(selector);
-          const all = [...this.#clusters.values()].filter(({ labels }) => matches(labels));
-          const infos = all.map(({ name, labels, properties }) => ({
-            name,
-            labels: Object.entries(labels),
-            properties: Object.entries(properties),
-            ready: true,
-          }));
-          return infos.sort((a, b) => (a.name < b.name ? -1 : 1));
-        },
+        clusters: (selector) => this.#infos(selector),
         open: (name) => this.#named(name).handle(),
         batch: (operations) => operations.map(([name, operation]) => replied(() => this.#named(name).handle(), operation)),
       },
     };
+  }
+
+  /** @param {string | undefined} selector */
+  #infos(selector) {
+    const [any] = this.#clusters.keys();
+    if (any === undefined) return [];
+    this.#host.handle(any); // a run goes on now
+    return fleetOf((called) => this.#host.call(called)).clusters(selector);
   }
 }
