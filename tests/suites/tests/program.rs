@@ -58,6 +58,8 @@ mod publishing;
 mod readme;
 #[path = "program/workspace_setup.rs"]
 mod workspace_setup;
+#[path = "program/native.rs"]
+mod native;
 #[path = "program/notices.rs"]
 mod notices;
 #[path = "program/objects.rs"]

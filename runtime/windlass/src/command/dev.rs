@@ -72,7 +72,11 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
-    if stop.run_until_cancelled(natives.start()).await.is_none() {
+    if stop
+        .run_until_cancelled(natives.start(&stop))
+        .await
+        .is_none()
+    {
         return Ok(super::DONE);
     }
     let options = RunOptions {

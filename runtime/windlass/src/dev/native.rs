@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use windlass_author::guest_build::{GuestBuilder, state_folder};
 use windlass_files::built_path;
 use windlass_sandbox::{NativeGuest, NativeGuests, Next, Run, Runs};
@@ -74,10 +75,12 @@ impl Natives {
             .collect()
     }
 
-    /// Serves the processes in the background, and waits for one of each guest.
-    pub(crate) async fn start(&self) {
+    /// Serves the processes in the background, and waits for one of each guest. `stop` disconnects them: a process at a breakpoint must not
+    /// hold up the end.
+    pub(crate) async fn start(&self, stop: &CancellationToken) {
         for native in &self.all {
-            tokio::spawn(native.clone().serve(self.guests.clone()));
+            let served = native.clone().serve(self.guests.clone());
+            tokio::spawn(stop.clone().run_until_cancelled_owned(served));
         }
         for native in &self.all {
             let line = format!(
