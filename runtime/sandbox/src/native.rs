@@ -122,7 +122,7 @@ impl NativeGuest {
         };
         let answer: Result<Result<types::Action, types::Failure>, NativeError> = run.await;
         let answer = answer.map_err(|error| Failure::retry(error.to_string()))?;
-        answer.map(Action::from).map_err(Failure::from)
+        answer.map(Action::from).map_err(types::Failure::cleaned)
     }
 
     /// Asks for `map-objects`.
