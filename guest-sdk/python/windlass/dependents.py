@@ -19,7 +19,7 @@ from .operations import Apply, Delete, List
 from .ready import readiness
 from .reconciler import DONE, Action, requeue_after
 
-_OWNER = "windlass.dev/owner"
+OWNER = "windlass.dev/owner"
 """The label with the owner's uid, and the index of it."""
 
 
@@ -60,7 +60,7 @@ class Dependents:
     @property
     def indexes(self) -> list[Index]:
         """For the description."""
-        return [Index(kind, _OWNER, f"metadata.labels['{_OWNER}']") for kind in self.kinds]
+        return [Index(kind, OWNER, f"metadata.labels['{OWNER}']") for kind in self.kinds]
 
     def reconcile(
         self,
@@ -129,7 +129,7 @@ class Dependents:
             raise Invalid(f"{named(made)}: its kind is not among those of the dependents")
         metadata = made["metadata"]
         labels = metadata.get("labels") or {}
-        metadata["labels"] = {**labels, _OWNER: checks.text("uid of the owner", primary["metadata"].get("uid"))}
+        metadata["labels"] = {**labels, OWNER: checks.text("uid of the owner", primary["metadata"].get("uid"))}
         namespace = primary["metadata"].get("namespace")
         if namespace is None or namespace == metadata.get("namespace"):
             set_controller(made, primary)
@@ -139,7 +139,7 @@ class Dependents:
 
     def _of_owner(self, cluster: Cluster, primary: Object) -> list[Object]:
         """The dependents that exist."""
-        index = (_OWNER, primary["metadata"]["uid"])
+        index = (OWNER, primary["metadata"]["uid"])
         found: list[Object] = []
         for kind, page in zip(self.kinds, cluster.batch([List(kind, index=index) for kind in self.kinds]), strict=True):
             found += page.items

@@ -1,5 +1,5 @@
-"""Unit tests of guests in plain Python, without a component. Entry points: :class:`Fleet`, clusters in memory, and
-:class:`Script`, the expected calls and their answers.
+"""Unit tests of guests in plain Python, without a component. Entry points: :class:`Fleet`, clusters in memory of the program
+``windlass``, and :class:`Script`, the expected calls and their answers.
 
 A fleet fits most tests: put objects, run the guest, look at what is stored. ::
 
@@ -46,11 +46,11 @@ from .cluster import Cluster
 from .description import Description
 from .errors import ApiError
 from .fleet import ClusterInfo
-from .memory_client import Verb
-from .memory_fleet import Fleet, MemoryCluster
 from .objects import Key, Kind, Object
 from .operations import Answer, Call, Event, Operation
 from .reconciler import Action, Mapper, Reconciler, Request
+from .testing_client import Verb
+from .testing_fleet import Fleet, MemoryCluster
 from .testing_shared import LogLine, RecordingHost, Unexpected, described, reconciled
 
 __all__ = [

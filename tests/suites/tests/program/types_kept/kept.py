@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import windlass
 from cluster import CLUSTER, Cluster
 from cluster_class import CLUSTER_CLASS, ClusterClass
 from config_map import CONFIG_MAP, ConfigMap
@@ -14,31 +15,38 @@ from issuer import ISSUER, Issuer
 from machine_deployment import MACHINE_DEPLOYMENT, MachineDeployment
 from odd import ODD, Odd
 from pod import POD, Pod
-from windlass.testing import Fleet
+from windlass import Description, Reconciler, Request, Watch, key_of
+from windlass.operations import Get, Update
+from windlass.testing import Script
 
 
 def read(file: str) -> Any:
     return json.loads(Path(file).read_text())
 
 
+class Changes(Reconciler):
+    """Changes an object by its type."""
+
+    def __init__(self, kind: str, change: Callable[[Any], None]) -> None:
+        self.kind, self.change = kind, change
+
+    def describe(self) -> Description:
+        return Description("changes", watches=[Watch(self.kind)])
+
+    def reconcile(self, request: Request, cluster: windlass.Cluster) -> None:
+        found = cluster.get(self.kind, request.key)
+        assert found is not None
+        self.change(found)
+        cluster.update(found)
+
+
 def survives(file: str, kind: str, change: Callable[[Any], None]) -> None:
-    """Changes the object of a file as a guest does, and compares it with what is expected."""
-    before = read(f"{file}.json")
-    alpha = Fleet().cluster("alpha")
-    alpha.put(before)
-    metadata = before["metadata"]
-    key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-    changed = alpha.client.get(kind, key)
-    assert changed is not None, file
-    change(changed)
-    alpha.client.update(changed)
-    after = alpha.get(kind, key)
-    assert after is not None, file
-    expected = read(f"{file}.changed.json")
-    for each in (after, expected):
-        for of_servers in ("resourceVersion", "generation", "creationTimestamp", "managedFields"):
-            each["metadata"].pop(of_servers, None)
-    assert after == expected, f"{file}\nis {after}\nnot {expected}"
+    """Changes the object of a file as a guest does, and compares what it sends with what is expected."""
+    before, expected = read(f"{file}.json"), read(f"{file}.changed.json")
+    script = Script()
+    script.expect(Get(kind, key_of(before)), returns=before)
+    script.expect(Update(expected), returns=expected)
+    script.reconcile(Changes(kind, change), key_of(before))
 
 
 def change_odd(odd: Odd) -> None:

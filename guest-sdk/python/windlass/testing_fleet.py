@@ -1,4 +1,4 @@
-"""Clusters in memory, and the config, clock and log of a guest. Entry points: :class:`Fleet` and
+"""Clusters of ``windlass fleet``, and the config, clock and log of a guest. Entry points: :class:`Fleet` and
 :class:`MemoryCluster`, which tests import from :mod:`windlass.testing`."""
 
 from __future__ import annotations
@@ -8,46 +8,55 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, get_args
 
-from . import checks, host
+from . import checks, host, wire
 from .cluster import Cluster
 from .description import Description
 from .errors import ApiError, Denied
-from .memory_client import READS, MemoryClient, State, Verb, sent_in_batch
-from .memory_fields import plain
-from .memory_select import label_selector
-from .objects import Key, Kind, Object
+from .objects import Key, Kind, Object, key_of
 from .operations import Answer, Event, Operation
 from .reconciler import Action, Mapper, Reconciler, Request
+from .testing_client import READS, GuestClient, State, Verb, sent
+from .testing_program import Connection
 from .testing_shared import LogLine, RecordingHost, described, reconciled
 
 
 class Fleet:
-    """The host of a test: clusters that keep objects and answer as an API server does, as far as controllers rely
-    on it.
+    """The host of a test, with clusters of the in-memory API server of ``windlass dev`` and ``windlass test``: the first one of a
+    process starts ``windlass fleet``. They check and answer as real ones do.
 
-    Versions and conflicts, generation, the status subresource, label selectors, pages, merge patches, finalizers and
-    the deletion of what an owner leaves behind are as on a server. Server-side apply has no field managers, so nothing
-    is a conflict. No schema is checked, there is no index but that of :class:`windlass.Dependents`, and a cached read
-    is as fresh as a live one.
+    They serve the built-in kinds and those whose CustomResourceDefinitions the project has, in whose folder the tests run;
+    :meth:`MemoryCluster.put` and :meth:`define` add kinds without a schema. Reads are never older than the last write. There is no
+    index but that of :class:`windlass.Dependents`.
     """
 
     def __init__(self, *, config: Any = None, now: datetime | str = "2026-01-31T09:30:00.000Z") -> None:
-        """``config`` is the configuration, ``now`` the time. Both are attributes that a test may set later."""
+        """``config`` is the configuration, ``now`` the time that the guest reads. Both are attributes that a test may set later."""
         self.config: Any = {} if config is None else config
         self.now = now
         self.logs: list[LogLine] = []
         """Lines that the guest wrote to the log."""
+        self._connection = Connection()
         self._clusters: dict[str, MemoryCluster] = {}
 
     def cluster(
         self, name: str, *, labels: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None
     ) -> MemoryCluster:
-        """The cluster of this name, made empty by the first call; ``""`` is the local one. ``labels`` and
-        ``properties`` are added to those that it has."""
-        cluster = self._clusters.setdefault(checks.text("name", name), MemoryCluster(self, name))
-        cluster.labels |= checks.texts_by_name("labels", labels or {})
-        cluster.properties |= checks.texts_by_name("properties", properties or {})
-        return cluster
+        """The cluster of this name, made empty by the first call; ``""`` is the local one. ``labels`` and ``properties`` are added to
+        those that it has, for :func:`windlass.fleet.clusters`."""
+        more = {
+            "labels": checks.texts_by_name("labels", labels or {}),
+            "properties": checks.texts_by_name("properties", properties or {}),
+        }
+        is_new = checks.text("name", name) not in self._clusters
+        if is_new or labels or properties:
+            self._connection.test("Cluster", name=name, **more)
+        if is_new:
+            self._clusters[name] = MemoryCluster(self, name)
+        return self._clusters[name]
+
+    def define(self, kind: Kind | str, *, namespaced: bool = True) -> None:
+        """Serves a kind without a schema in all clusters, if it is not served. Not needed for a kind of which the test puts an object."""
+        self._connection.test("Define", kind=wire.kind(kind), namespaced=namespaced)
 
     def describe(self, reconciler: Reconciler) -> Description:
         """Runs ``describe``, and checks the rules that every host checks."""
@@ -62,27 +71,24 @@ class Fleet:
             yield self
         finally:
             host.install(before)
+            self._connection.end()
 
 
 class MemoryCluster:
     """A cluster in memory. Its methods act for the test: they are no calls of the guest, and :meth:`fail_next` does not
-    fail them."""
+    fail them. They raise :class:`ValueError` for what the cluster refuses."""
 
     def __init__(self, fleet: Fleet, name: str) -> None:
         """Use :meth:`Fleet.cluster`."""
         self.name = name
-        self.labels: dict[str, str] = {}
-        """For :func:`windlass.fleet.clusters`."""
-        self.properties: dict[str, str] = {}
-        """For :func:`windlass.fleet.clusters`."""
         self._fleet = fleet
-        self._state = State()
+        self._state = State(name, fleet._connection)
 
     @property
     def client(self) -> Cluster:
         """The guest's client, for a test of a part of a guest. Use it inside :meth:`Fleet.running` if that part writes
         to the log, reads the config or the time, or opens clusters."""
-        return Cluster(MemoryClient(self.name, self._state))
+        return Cluster(GuestClient(self._state))
 
     @property
     def events(self) -> list[Event]:
@@ -100,22 +106,27 @@ class MemoryCluster:
         return sum(verb not in READS for verb in self._state.calls)
 
     def put(self, obj: Mapping[str, Any]) -> None:
-        """Stores an object as another writer would: creates it, or replaces the fields that it names and merges its
-        metadata."""
-        self._state.store.put(plain(obj))
+        """Stores an object as another writer would, by a server-side apply: creates it, or sets the fields that it names. Its
+        namespace is made if there is none, and its kind is defined if it is not served. With a ``deletionTimestamp`` it is deleted
+        then, which finalizers hold up."""
+        self._test("Put", object=wire.encoded(obj))
+
+    def patch(self, kind: Kind | str, key: Key | str, patch: Mapping[str, Any]) -> None:
+        """Merges a patch into an object and its status as another writer would: ``None`` removes a field."""
+        self._test("Merge", **_at(kind, key), patch=patch)
 
     def get(self, kind: Kind | str, key: Key | str) -> Object | None:
-        """A copy of an object as it is stored; ``None`` if there is none."""
-        found: Object | None = plain(self._state.store.get(Kind.of(kind), Key.of(key)))
+        """An object as it is stored; ``None`` if there is none."""
+        found: Object | None = self._test("Stored", **_at(kind, key))
         return found
 
     def objects(self) -> list[Object]:
-        """Copies of all objects, by kind, namespace and name."""
-        return [plain(obj) for obj in self._state.store.all()]
+        """All objects that the test and the guest have made, by kind, namespace and name."""
+        return sorted(self._test("Objects"), key=lambda obj: (obj["kind"], str(key_of(obj))))
 
     def remove(self, kind: Kind | str, key: Key | str) -> None:
         """Deletes an object as another writer would, and the objects that had no other owner."""
-        self._state.store.remove(Kind.of(kind), Key.of(key))
+        self._test("Remove", **_at(kind, key))
 
     def fail_next(self, verb: Verb, error: ApiError) -> None:
         """Lets the guest's next call of this verb fail. Several errors are used in order, one for each call."""
@@ -138,35 +149,39 @@ class MemoryCluster:
         with self._fleet.running():
             return list(mapper.map(self.client, Kind.of(kind), list(objects)))
 
+    def _test(self, name: str, /, **arguments: Any) -> Any:
+        return self._fleet._connection.test(name, cluster=self.name, **arguments)
+
+
+def _at(kind: Kind | str, key: Key | str) -> Object:
+    return {"kind": wire.kind(kind), **wire.key(key)}
+
 
 class _Host(RecordingHost):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet)
-        self._clusters = fleet._clusters
+        self._connection, self._clusters = fleet._connection, fleet._clusters
 
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
-        matches = label_selector(labels)
-        known = (self._clusters[name] for name in sorted(self._clusters))
-        return [
-            (each.name, dict(each.labels), dict(each.properties), True)
-            for each in known
-            if matches(each.labels)
-        ]
+        if not self._clusters:
+            return []
+        known = wire.infos(self._connection.clusters(next(iter(self._clusters)), labels))
+        # Each cluster of a test answers, also one that has just been made and is not called ready yet.
+        return [(name, own_labels, properties, True) for name, own_labels, properties, _ in known]
 
-    def open(self, name: str) -> MemoryClient:
-        return MemoryClient(name, self._find(name)._state)
+    def open(self, name: str) -> GuestClient:
+        return GuestClient(self._find(name))
 
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
-        asked = [(name, sent_in_batch(operation)) for name, operation in operations]
-        return [self._attempt(name, operation) for name, operation in asked]
+        return [self._attempt(name, *each) for name, each in [(name, sent(each)) for name, each in operations]]
 
-    def _attempt(self, name: str, operation: Operation) -> Answer | ApiError:
+    def _attempt(self, name: str, function: str, arguments: Object) -> Answer | ApiError:
         try:
-            return self._find(name)._state.attempt(operation)
+            return self._find(name).attempt(function, arguments)
         except Denied as error:
             return error
 
-    def _find(self, name: str) -> MemoryCluster:
+    def _find(self, name: str) -> State:
         if name not in self._clusters:
             raise Denied(f'this fleet has no cluster "{name}": the test names it with Fleet.cluster')
-        return self._clusters[name]
+        return self._clusters[name]._state

@@ -1,4 +1,4 @@
-"""The client of a cluster in memory: batches, pages, dry runs, and what it refuses."""
+"""The client of a cluster of a test: batches, pages, dry runs, and what it refuses."""
 
 import unittest
 from typing import Any
@@ -44,7 +44,7 @@ class Calls(unittest.TestCase):
         names = [obj["metadata"]["name"] for obj in alpha.client.list_all(MAPS, page_size=3)]
         self.assertEqual(names, [f"m{at}" for at in range(7)])
         self.assertEqual(alpha.calls, ["list"] * 3)
-        with self.assertRaises(windlass.Invalid):
+        with self.assertRaises(windlass.Expired):
             alpha.client.list(MAPS, continue_token="x")
         with self.assertRaises(windlass.Invalid):
             alpha.client.list(MAPS, index=("mine", "x"))
@@ -76,18 +76,39 @@ class Calls(unittest.TestCase):
         alpha = self.alpha(config_map("a", x="1"))
         found = alpha.client.get(MAPS, "default/a", metadata_only=True) or {}
         self.assertEqual(sorted(found), ["apiVersion", "kind", "metadata"])
-        self.assertEqual(alpha.client.list(MAPS, metadata_only=True).items, [found])
+        [listed] = alpha.client.list(MAPS, metadata_only=True)
+        self.assertEqual((sorted(listed), listed["metadata"]["uid"]), (sorted(found), found["metadata"]["uid"]))
 
-    def test_what_the_fleet_does_not_know_is_invalid(self) -> None:
+    def test_what_a_server_does_not_know_is_refused(self) -> None:
         client = self.alpha(config_map("a")).client
-        with self.assertRaises(windlass.Invalid):
+        with self.assertRaises(windlass.UnknownKind):
             client.get(MAPS, "default/a", subresource="scale")
-        with self.assertRaises(windlass.Invalid):
-            client.patch(MAPS, "default/a", [], type="json-patch")
+        with self.assertRaises(windlass.UnknownKind):
+            client.get("example.com/v1/Unknown", "default/a")
+        with self.assertRaises(windlass.Invalid) as refused:
+            client.create(config_map("A"))
+        self.assertEqual(refused.exception.details["causes"][0]["field"], "metadata.name")
         with self.assertRaises(ValueError):
             client.create({"metadata": {"name": "a"}})
 
     def test_true_and_one_are_different(self) -> None:
         alpha = self.alpha(windlass.new_object(SITES, "default/a") | {"spec": {"size": 1}})
         stored = alpha.client.patch(SITES, "default/a", {"spec": {"size": True}})
-        self.assertEqual((stored["metadata"]["generation"], stored["metadata"]["resourceVersion"]), (2, "2"))
+        self.assertEqual((stored["metadata"]["generation"], stored["spec"]), (2, {"size": True}))
+        same = alpha.client.patch(SITES, "default/a", {"spec": {"size": True}})
+        self.assertEqual(same, stored)
+
+    def test_each_call_reaches_the_server(self) -> None:
+        client = self.alpha(config_map("a", x="1")).client
+        patch = [{"op": "replace", "path": "/data/x", "value": "2"}]
+        client.patch(MAPS, "default/a", patch, type="json-patch")
+        client.patch(MAPS, "default/a", {"data": {"y": "3"}}, type="strategic-merge")
+        [found] = client.list(MAPS, namespace="default", fields="metadata.name=a", live=True)
+        self.assertEqual(found["data"], {"x": "2", "y": "3"})
+        with self.assertRaises(windlass.Conflict):
+            client.delete(MAPS, "default/a", uid="other")
+        client.delete(MAPS, "default/a", uid=found["metadata"]["uid"], propagation="background", grace_period=0)
+        self.assertIsNone(client.get(MAPS, "default/a"))
+        client.create(config_map("b"))
+        client.delete_collection(MAPS, namespace="default", fields="metadata.name=b")
+        self.assertIsNone(client.get(MAPS, "default/b"))

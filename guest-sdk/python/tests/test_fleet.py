@@ -1,22 +1,19 @@
-"""The fleet in memory: the cases of the specification, and guests that run on it."""
+"""Guests that run on a fleet of tests."""
 
-import json
+import os
 import unittest
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import windlass
-from windlass import fleet, log
+from windlass import fleet, log, testing_program
 from windlass.operations import Get
 from windlass.testing import Fleet, LogLine, Unexpected
 
-SPEC = Path(__file__).parents[2] / "spec" / "memory"
 MAPS = windlass.Kind.of("v1/ConfigMap")
 SITES = windlass.Kind.of("example.com/v1/Site")
-
-_OPTIONS = {"labelSelector": "labels", "fieldSelector": "fields", "resourceVersion": "resource_version"}
 
 
 def config_map(name: str, **data: str) -> windlass.Object:
@@ -28,85 +25,10 @@ def site(name: str) -> windlass.Object:
     return windlass.new_object(SITES, f"default/{name}") | {"spec": {"size": 1}}
 
 
-def has(found: Any, wanted: Any) -> bool:
-    """Whether an object has at least these fields; None is a field that must not be there."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(has(found.get(name), each) for name, each in wanted.items())
-    return bool(found == wanted)
-
-
-class Steps:
-    """Runs the steps of a case."""
-
-    def __init__(self) -> None:
-        self.alpha = Fleet().cluster("alpha")
-
-    def run(self, step: dict[str, Any]) -> Any:
-        verb = next(name for name in step if hasattr(self, f"do_{name}"))
-        more: dict[str, str] = {"subresource": "status"} if step.get("status") else {}
-        return getattr(self, f"do_{verb}")(step[verb], **more)
-
-    def do_put(self, obj: Any) -> None:
-        self.alpha.put(obj)
-
-    def do_remove(self, at: Any) -> None:
-        self.alpha.remove(at["kind"], at["key"])
-
-    def do_create(self, obj: Any) -> Any:
-        return self.alpha.client.create(obj)
-
-    def do_update(self, obj: Any, **more: Any) -> Any:
-        return self.alpha.client.update(obj, **more)
-
-    def do_patch(self, at: Any, **more: Any) -> Any:
-        return self.alpha.client.patch(at["kind"], at["key"], at["patch"], **more)
-
-    def do_apply(self, obj: Any, **more: Any) -> Any:
-        return self.alpha.client.apply(obj, **more)
-
-    def do_get(self, at: Any) -> Any:
-        return self.alpha.client.get(at["kind"], at["key"])
-
-    def do_delete(self, at: Any) -> Any:
-        return self.alpha.client.delete(**{_OPTIONS.get(name, name): each for name, each in at.items()})
-
-    def do_deleteCollection(self, at: Any) -> Any:
-        return self.alpha.client.delete_collection(**{_OPTIONS.get(name, name): each for name, each in at.items()})
-
-    def do_list(self, at: Any) -> Any:
-        return self.alpha.client.list(**{_OPTIONS.get(name, name): each for name, each in at.items()})
-
-
-class Spec(unittest.TestCase):
-    def run_step(self, steps: Steps, step: dict[str, Any]) -> None:
-        fails = None
-        answer: Any = None
-        try:
-            answer = steps.run(step)
-        except windlass.ApiError as error:
-            fails = error.code.value
-        self.assertEqual(fails, step.get("fails"), step)
-        if "list" in step and fails is None:
-            self.assertEqual(answer.continue_token is not None, step.get("more", False), step)
-            answer = [obj["metadata"]["name"] for obj in answer]
-        if "answer" in step:
-            self.assertTrue(has(answer, step["answer"]), f"{answer}\ndoes not have\n{step}")
-
-    def test_every_case_of_the_specification(self) -> None:
-        files = sorted(SPEC.glob("*.json"))
-        self.assertTrue(files)
-        for file in files:
-            for case in json.loads(file.read_text())["cases"]:
-                with self.subTest(case["name"]):
-                    steps = Steps()
-                    for step in case["steps"]:
-                        self.run_step(steps, step)
-
-
 class Keeper(windlass.Reconciler):
     """Keeps a ConfigMap for each site, by dependents."""
 
-    parts = windlass.Dependents([MAPS], ready=lambda obj: None if obj.get("ready") else "is not ready")
+    parts = windlass.Dependents([MAPS], ready=lambda obj: None if "ready" in obj.get("data", {}) else "is not ready")
 
     def describe(self) -> windlass.Description:
         watches = [windlass.Watch(SITES), *self.parts.watches]
@@ -148,7 +70,7 @@ class Reconciles(unittest.TestCase):
         self.assertEqual(alpha.reconciled_writes(Keeper(), "default/a"), 0)
 
         for at in range(2):
-            alpha.put(config_map(f"a-{at}") | {"ready": True})
+            alpha.put(config_map(f"a-{at}", ready="yes"))
         self.assertEqual(alpha.reconcile(Keeper(), "default/a"), windlass.DONE)
         ready = windlass.condition(alpha.get(SITES, "default/a") or {}, "Ready")
         self.assertEqual((ready or {})["lastTransitionTime"], "2026-01-31T09:30:00Z")
@@ -164,15 +86,17 @@ class Reconciles(unittest.TestCase):
     def test_what_is_ensured_is_written_once(self) -> None:
         def body(request: windlass.Request, cluster: windlass.Cluster) -> None:
             cluster.ensure(config_map(f"{request.name}-copy", x="1"))
-            cluster.create_or_update(MAPS, request.key, lambda obj: obj.setdefault("data", {}).update(y="2"))
-            cluster.set_status(MAPS, request.key, {"ready": True})
+            cluster.create_or_update(SITES, request.key, lambda obj: obj.setdefault("spec", {}).update(size=2))
+            cluster.set_status(SITES, request.key, {"ready": True})
 
-        alpha = Fleet().cluster("alpha")
+        test = Fleet()
+        alpha = test.cluster("alpha")
+        test.define(SITES)
         self.assertEqual(alpha.reconciled_writes(Guest(body), "default/a"), 3)
         self.assertEqual(alpha.reconciled_writes(Guest(body), "default/a"), 0)
         self.assertEqual(alpha.calls[:6], ["get", "apply", "get", "create", "get", "patch"])
         self.assertEqual(alpha.writes, 3)
-        self.assertEqual((alpha.get(MAPS, "default/a") or {})["status"], {"ready": True})
+        self.assertEqual((alpha.get(SITES, "default/a") or {})["status"], {"ready": True})
 
     def test_finalizers_are_added_and_removed(self) -> None:
         alpha = Fleet().cluster("alpha")
@@ -244,9 +168,37 @@ class Reconciles(unittest.TestCase):
         self.assertIsNotNone(hub.get(MAPS, "default/hub"))
         self.assertEqual((alpha.calls, beta.calls), (["get"], ["create", "get"]))
 
-    def test_a_wrong_selector_of_clusters_is_refused_even_if_there_are_none(self) -> None:
-        with Fleet().running(), self.assertRaises(windlass.Invalid):
+    def test_a_wrong_selector_of_clusters_is_refused(self) -> None:
+        test = Fleet()
+        with test.running():
+            self.assertEqual(fleet.clusters(), [])
+        test.cluster("alpha")
+        with test.running(), self.assertRaises(windlass.Invalid):
             fleet.clusters("region like (eu)")
+
+    def test_a_test_writes_as_another_writer(self) -> None:
+        alpha = Fleet().cluster("alpha")
+        alpha.put(site("a") | {"status": {"ready": True}})
+        alpha.patch(SITES, "default/a", {"spec": {"size": None, "color": "red"}, "status": {"ready": False}})
+        stored = alpha.get(SITES, "default/a") or {}
+        self.assertEqual((stored["spec"], stored["status"]), ({"color": "red"}, {"ready": False}))
+        held = site("b")
+        held["metadata"] |= {"finalizers": ["example.com/f"], "deletionTimestamp": "2026-01-31T09:30:00Z"}
+        alpha.put(held)
+        self.assertTrue(windlass.is_deleting(alpha.get(SITES, "default/b") or {}))
+        self.assertEqual((alpha.calls, len(alpha.objects())), ([], 2))
+        with self.assertRaisesRegex(ValueError, "Invalid"):
+            alpha.put(config_map("Not a name"))
+        with self.assertRaises(ValueError):
+            alpha.remove(MAPS, "default/none")
+
+    def test_without_the_program_the_error_says_how_to_get_it(self) -> None:
+        start = testing_program._socket.__wrapped__
+        with (
+            mock.patch.dict(os.environ, WINDLASS_BIN="/none"),
+            self.assertRaisesRegex(RuntimeError, "name it in WINDLASS_BIN"),
+        ):
+            start()
 
     def test_mappers_and_descriptions_run(self) -> None:
         def body(
