@@ -5,8 +5,6 @@ Imported only by the module that ``windlass build`` writes; ``wit_world`` exists
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -19,11 +17,11 @@ from wit_world.imports import config as wit_config
 from wit_world.imports import log as wit_log
 from wit_world.imports import types as wit_types
 
-from . import checks, host
-from .cluster import Cluster
+from . import entry as guests
+from . import host
 from .description import Description, Enqueue, Watch
-from .errors import ApiError, Retry, Terminal
-from .located import located
+from .entry import failed, text
+from .errors import ApiError, Terminal
 from .objects import Key, Kind, kind_of
 from .operations import (
     Answer,
@@ -40,7 +38,7 @@ from .operations import (
     Patch,
     Update,
 )
-from .reconciler import DONE, Action, Mapper, Reconciler, Request, run
+from .reconciler import Action, Request
 
 try:
     from wit_world.imports import fleet as wit_fleet
@@ -50,11 +48,7 @@ except ImportError:  # a world without it
 
 def exports(entry: str, *, mapper: bool) -> tuple[type, type | None]:
     """The classes of the contract's exports, for the guest that ``entry`` names: ``module`` or ``module:Class``."""
-    guest = _find(entry)
-    if mapper and not isinstance(guest, Mapper):
-        raise TypeError(
-            f"{type(guest).__name__} is no windlass.Mapper, which the world asks for: derive it, or choose another world"
-        )
+    guest = guests.find(entry, mapper=mapper)
 
     class ReconcilerExport:
         """The export ``reconciler``."""
@@ -62,74 +56,38 @@ def exports(entry: str, *, mapper: bool) -> tuple[type, type | None]:
         def describe(self) -> Any:
             host.install(_HOST)
             try:
-                return _description(guest.describe())
+                return _description(guests.describe(guest))
             except Exception as error:
-                raise Err(_failed(error)) from None
+                raise Err(failed(error)) from None
 
         def reconcile(self, request: Any, cluster: Any) -> Any:
             host.install(_HOST)
-            with Cluster(_Client(cluster)) as opened:
-                try:
-                    return _action(run(guest, _request(request), opened))
-                except Terminal as error:
-                    raise Err(wit_types.Failure_Terminal(_text(error))) from None
-                except Exception as error:
-                    raise Err(wit_types.Failure_Retry(_failed(error))) from None
+            try:
+                return _action(guests.reconcile(guest, _request(request), _Client(cluster)))
+            except Terminal as error:
+                raise Err(wit_types.Failure_Terminal(text(error))) from None
+            except Exception as error:
+                raise Err(wit_types.Failure_Retry(failed(error))) from None
 
     class MapperExport:
         """The export ``mapper``."""
 
         def map_objects(self, cluster: Any, kind: Any, objects: list[str]) -> list[Any]:
             host.install(_HOST)
-            assert isinstance(guest, Mapper)
-            with Cluster(_Client(cluster)) as opened:
-                try:
-                    decoded = [json.loads(text) for text in objects]
-                    requests = guest.map(opened, Kind(kind.group, kind.version, kind.kind), decoded)
-                    return [_wit_request(request) for request in requests]
-                except Exception as error:
-                    raise Err(_failed(error)) from None
+            try:
+                decoded = [json.loads(text) for text in objects]
+                of = Kind(kind.group, kind.version, kind.kind)
+                return [_wit_request(each) for each in guests.map_objects(guest, _Client(cluster), of, decoded)]
+            except Exception as error:
+                raise Err(failed(error)) from None
 
     return ReconcilerExport, MapperExport if mapper else None
-
-
-def _find(entry: str) -> Reconciler:
-    name, _, wanted = entry.partition(":")
-    module = importlib.import_module(name)
-    if wanted:
-        found = [getattr(module, wanted)]
-    else:
-        local = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == name]
-        found = [each for each in local if issubclass(each, Reconciler) and not inspect.isabstract(each)]
-    if len(found) != 1 or not issubclass(found[0], Reconciler):
-        names = ", ".join(each.__name__ for each in found) or "none"
-        raise TypeError(
-            f'expected one class derived from windlass.Reconciler in {name}, found {names}: name it as entry = "{name}:Class"'
-        )
-    guest: Reconciler = found[0]()
-    return guest
-
-
-def _failed(error: Exception) -> str:
-    """The message of a failure: with where it was raised, unless the exception is one by which calls and runs end."""
-    if isinstance(error, (ApiError, Retry, Terminal)):
-        return _text(error)
-    return _text(located(error))
-
-
-def _text(value: object) -> str:
-    """Text that can be passed to the host."""
-    return checks.well_formed(str(value))
 
 
 # Results of the guest.
 
 
-def _action(action: Action | None) -> Any:
-    if action is None:
-        action = DONE
-    if not isinstance(action, Action):
-        raise TypeError(f"reconcile answered {action!r}: answer nothing, windlass.DONE or windlass.requeue_after(…)")
+def _action(action: Action) -> Any:
     delay = action.requeue_after_ms
     return wit_types.Action_Done() if delay is None else wit_types.Action_RequeueAfterMs(delay)
 
@@ -143,8 +101,6 @@ def _request(request: Any) -> Request:
 
 
 def _description(description: Description) -> Any:
-    if not isinstance(description, Description):
-        raise TypeError(f"describe answered {description!r}: answer a windlass.Description")
     primary = description.primary
     return wit_reconciler.Description(
         description.title,
@@ -357,7 +313,7 @@ class _Client:
 
     def record(self, event: Event) -> None:
         loudness = wit.EventType.WARNING if event.warning else wit.EventType.NORMAL
-        texts = _text(event.reason), _text(event.action), _text(event.note)
+        texts = text(event.reason), text(event.action), text(event.note)
         self._open().record_event(wit.Event(_kind(event.kind), _key(event.key), loudness, *texts))
 
     def close(self) -> None:
@@ -376,9 +332,7 @@ class _Host:
         return wit_clock.now()
 
     def log(self, level: str, message: str, fields: list[tuple[str, str]]) -> None:
-        wit_log.write(
-            _case(wit_log.Level, level), _text(message), [(_text(key), _text(value)) for key, value in fields]
-        )
+        wit_log.write(_case(wit_log.Level, level), text(message), [(text(key), text(value)) for key, value in fields])
 
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
         try:
