@@ -1,9 +1,9 @@
 // Package windlass is for writing Windlass guests in Go: reconcilers that run as WebAssembly components, each request with a
 // client of the request's own cluster.
 //
-// A guest is a program whose init registers a [Reconciler]; its main stays empty:
+// A guest is a program whose init registers a [Reconciler]. Its main runs in a process of its own alone, not in a component:
 //
-//	func main() {}
+//	func main() { windlass.Run() }
 //
 //	func init() { windlass.Register(greeter{}) }
 //
@@ -50,5 +50,6 @@
 //
 // # Testing
 //
-// Package windlasstest runs a reconciler against a script of expected calls, with plain `go test`.
+// Package windlasstest runs a reconciler with plain `go test`, against a script of expected calls or against clusters in memory.
+// [Run] serves `windlass dev --native RECONCILER`, so that a debugger stops in the guest.
 package windlass

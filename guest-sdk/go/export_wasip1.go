@@ -23,6 +23,9 @@ func init() {
 	}
 }
 
+// Run serves a native build of a guest, from its main: see the native one. A component's main never runs.
+func Run() {}
+
 func exportDescribe() types.Result[windlass_runtime_reconciler.Description, string] {
 	runtime.Entered()
 	defer dropOpened()

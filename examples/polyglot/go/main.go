@@ -36,7 +36,8 @@ type greeter struct{}
 
 func init() { windlass.Register(greeter{}) }
 
-func main() {} // a guest is called by its exports
+// main runs in a process of your own alone, for `windlass dev --native`: a component is called by its exports.
+func main() { windlass.Run() }
 
 func (greeter) Describe() (windlass.Description, error) {
 	kind := ConfigMap{}.GVK()

@@ -20,7 +20,8 @@ type guest struct{}
 
 func init() { windlass.Register(guest{}) }
 
-func main() {} // a guest is called by its exports
+// main runs in a process of your own alone, for `windlass dev --native`: a component is called by its exports.
+func main() { windlass.Run() }
 
 func (guest) Describe() (windlass.Description, error) {
 	watches := parts.Watches(windlass.Watch{Kind: website})

@@ -14,7 +14,9 @@ type Cluster struct {
 }
 
 // Client is the cluster as a reconciler sees it.
-func (c *Cluster) Client() *windlass.Cluster { return windlass.NewCluster(backend{c}) }
+func (c *Cluster) Client() *windlass.Cluster {
+	return windlass.NewCluster(windlass.BackendOf(calls{c}))
+}
 
 // Reconcile runs a reconciler for an object of the cluster.
 func (c *Cluster) Reconcile(reconciler windlass.Reconciler, key windlass.ObjectKey) (windlass.Result, error) {

@@ -3,6 +3,7 @@
 package windlasstest
 
 import (
+	"errors"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -13,20 +14,23 @@ import (
 	"windlass.dev/windlass"
 )
 
-// keeper has a Secret for each ConfigMap, by [windlass.Dependents].
+// keeper has a Secret for each datum of a Vault, by [windlass.Dependents].
 type keeper struct{ parts windlass.Dependents }
 
-var secrets = windlass.GVK("v1", "Secret")
+var (
+	vaults  = windlass.GVK("example.com/v1", "Vault")
+	secrets = windlass.GVK("v1", "Secret")
+)
 
 func (keeper) Describe() (windlass.Description, error) { return windlass.Description{}, nil }
 
 func (k keeper) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done windlass.Result, err error) {
-	primary, err := cluster.Get(configMaps, req.ObjectKey)
+	primary, err := cluster.Get(vaults, req.ObjectKey)
 	if err != nil || primary == nil {
 		return done, err
 	}
 	var desired []windlass.Object
-	for name, value := range primary["data"].(map[string]any) {
+	for name, value := range primary["spec"].(map[string]any) {
 		secret := windlass.NewObject(secrets, req.Sibling(name))
 		secret.Set(value, "data", "copied")
 		desired = append(desired, secret)
@@ -37,8 +41,8 @@ func (k keeper) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done
 func TestDependentsInMemory(t *testing.T) {
 	alpha := NewFleet(t).Cluster("alpha")
 	k := keeper{windlass.Dependents{Kinds: []windlass.GroupVersionKind{secrets}}}
-	primary := windlass.NewObject(configMaps, key)
-	primary["data"] = map[string]any{"one": "b25l", "two": "dHdv"}
+	primary := windlass.NewObject(vaults, key)
+	primary["spec"] = map[string]any{"one": "b25l", "two": "dHdv"}
 	alpha.Put(primary)
 	if writes := alpha.ReconciledWrites(k, key); writes != 3 { // two dependents and the status
 		t.Errorf("%d writes: %v", writes, alpha.Calls())
@@ -46,16 +50,16 @@ func TestDependentsInMemory(t *testing.T) {
 	if writes := alpha.ReconciledWrites(k, key); writes != 0 {
 		t.Errorf("%d writes, and nothing to do: %v", writes, alpha.Calls())
 	}
-	if condition := alpha.Object(configMaps, key).Condition("Ready"); condition == nil || condition.Status != windlass.StatusOf(true) {
+	if condition := alpha.Object(vaults, key).Condition("Ready"); condition == nil || condition.Status != windlass.StatusOf(true) {
 		t.Errorf("got %v", condition)
 	}
-	delete(primary["data"].(map[string]any), "two")
+	delete(primary["spec"].(map[string]any), "two")
 	alpha.Put(primary)
 	alpha.ReconciledWrites(k, key)
 	if alpha.Object(secrets, key.Sibling("one")) == nil || alpha.Object(secrets, key.Sibling("two")) != nil {
 		t.Errorf("got %v", alpha.Objects())
 	}
-	alpha.Remove(configMaps, key)
+	alpha.Remove(vaults, key)
 	if left := alpha.Objects(); len(left) != 0 {
 		t.Errorf("the owner is gone, and not %v", left)
 	}
@@ -148,13 +152,6 @@ func TestAClusterThatTheFleetDoesNotHaveIsDenied(t *testing.T) {
 	}
 }
 
-func TestAWrongSelectorOfClustersIsRefusedEvenIfThereAreNone(t *testing.T) {
-	NewFleet(t)
-	if _, err := windlass.Clusters("a like (b)"); !windlass.IsInvalid(err) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // The race detector sees a read without the lock.
 func TestConfigAndTimeCanChangeWhileAGuestReadsThem(t *testing.T) {
 	fleet := NewFleet(t)
@@ -190,6 +187,80 @@ func TestFailNextFailsOneCallOfItsVerb(t *testing.T) {
 	}
 	if err := client.DeleteCollection(configMaps, windlass.Selection{}); !windlass.IsForbidden(err) || alpha.Writes() != 2 {
 		t.Errorf("got %v, %v", err, alpha.Calls())
+	}
+}
+
+func TestEveryCallReachesTheServer(t *testing.T) {
+	fleet := NewFleet(t)
+	alpha := fleet.Cluster("alpha")
+	sites := windlass.GVK("example.com/v1", "Site")
+	fleet.Define(sites, true)
+	client, object := alpha.Client(), windlass.NewObject(sites, key)
+	object.Set("one", "spec", "host")
+	made, err := client.Create(object)
+	if err != nil || made.UID() == "" || made.ResourceVersion() == "" {
+		t.Fatal(made, err)
+	}
+	if _, err := client.Create(object); !windlass.IsAlreadyExists(err) {
+		t.Errorf("got %v", err)
+	}
+	made.Set("two", "spec", "host")
+	if _, err := client.Update(made); err != nil {
+		t.Error(err)
+	}
+	made.Set("three", "spec", "host")
+	var failed *windlass.APIError
+	if _, err := client.Update(made); !errors.As(err, &failed) || failed.Code != windlass.CodeConflict || failed.Status != 409 {
+		t.Errorf("got %v", err)
+	}
+	ready := windlass.MergePatch(map[string]any{"status": map[string]any{"ready": true}})
+	if _, err := client.Patch(sites, key, ready, windlass.Status); err != nil {
+		t.Error(err)
+	}
+	replace := windlass.JSONPatch(windlass.PatchOperation{Op: "replace", Path: "/spec/host", Value: "four"})
+	if _, err := client.Patch(sites, key, replace); err != nil {
+		t.Error(err)
+	}
+	object.Set("five", "spec", "host")
+	if _, err := client.Apply(object); !windlass.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := client.Apply(object, windlass.Force); err != nil {
+		t.Error(err)
+	}
+	read, err := client.Get(sites, key, windlass.Live)
+	if err != nil || read.String("spec", "host") != "five" || read.At("status", "ready") != true {
+		t.Errorf("got %v, %v", read, err)
+	}
+	if stored := alpha.Object(sites, key); stored.String("spec", "host") != "five" {
+		t.Errorf("got %v", stored)
+	}
+	page, err := client.List(sites, windlass.InNamespace("default"), windlass.Fields("metadata.name=a"), windlass.MetadataOnly)
+	if err != nil || len(page.Items) != 1 || page.Items[0].At("spec") != nil {
+		t.Errorf("got %v, %v", page, err)
+	}
+	if _, err := client.List(sites, windlass.IndexedBy{Name: "host", Value: "five"}); !windlass.IsInvalid(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := client.Delete(sites, key, windlass.IfUID("another")); !windlass.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := client.Delete(sites, key, windlass.IfUID(made.UID()), windlass.Background); err != nil {
+		t.Error(err)
+	}
+	if err := client.Delete(sites, key); !windlass.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := client.Get(windlass.GVK("nowhere.example.com/v1", "None"), key); windlass.CodeOf(err) != windlass.CodeUnknownKind {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithoutTheProgramATestSaysHowToGetIt(t *testing.T) {
+	t.Setenv(variable, "/nowhere/windlass")
+	_, err := start()
+	if err == nil || !strings.Contains(err.Error(), "put it on the PATH, or name it in WINDLASS_BIN") {
+		t.Errorf("got %v", err)
 	}
 }
 

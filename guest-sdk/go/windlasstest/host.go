@@ -33,7 +33,7 @@ func (h host) Open(name string) (windlass.Backend, error) {
 	if !ok {
 		h.t.Fatalf("a cluster is opened that the script does not have: %q", name)
 	}
-	return backend{cluster}, nil
+	return windlass.BackendOf(calls{cluster}), nil
 }
 
 func (h host) BatchAcross(clusters []string, operations []windlass.Operation) []windlass.Reply {
@@ -41,6 +41,34 @@ func (h host) BatchAcross(clusters []string, operations []windlass.Operation) []
 	replies := make([]windlass.Reply, len(operations))
 	for i, operation := range operations {
 		replies[i] = h.reply(clusters[i], operation)
+	}
+	return replies
+}
+
+// calls implement the API of a cluster with the script.
+type calls struct{ *Cluster }
+
+func (c calls) Name() string { return c.name }
+
+func (c calls) Run(operation windlass.Operation) windlass.Reply {
+	c.script.t.Helper()
+	return c.script.reply(c.name, operation)
+}
+
+func (c calls) DeleteCollection(
+	kind windlass.GroupVersionKind, selection windlass.Selection, options windlass.DeleteOptions,
+) error {
+	c.script.t.Helper()
+	return c.script.take(c.name, windlass.Operation{Verb: VerbDeleteCollection, Kind: kind, Delete: options}, selection).failure()
+}
+
+func (c calls) RecordEvent(event windlass.Event) { c.events = append(c.events, event) }
+
+func (c calls) Batch(operations []windlass.Operation) []windlass.Reply {
+	c.script.t.Helper()
+	replies := make([]windlass.Reply, len(operations))
+	for i, operation := range operations {
+		replies[i] = c.Run(operation)
 	}
 	return replies
 }
@@ -59,84 +87,4 @@ func (s *Script) reply(cluster string, operation windlass.Operation) windlass.Re
 		text, _ := call.object()
 		return windlass.Reply{Text: text}
 	}
-}
-
-// backend implements the API of a cluster with the script.
-type backend struct{ *Cluster }
-
-func (b backend) Name() string { return b.name }
-
-func (b backend) Get(
-	kind windlass.GroupVersionKind, key windlass.ObjectKey, options windlass.GetOptions,
-) (string, bool, error) {
-	b.script.t.Helper()
-	call := b.take(windlass.Operation{Verb: windlass.VerbGet, Kind: kind, Key: key, Get: options})
-	text, found := call.object()
-	return text, found, call.failure()
-}
-
-func (b backend) List(kind windlass.GroupVersionKind, options windlass.ListOptions) (windlass.Page[string], error) {
-	b.script.t.Helper()
-	call := b.take(windlass.Operation{Verb: windlass.VerbList, Kind: kind, List: options})
-	return call.page(), call.failure()
-}
-
-func (b backend) Create(kind windlass.GroupVersionKind, object string, options windlass.WriteOptions) (string, error) {
-	b.script.t.Helper()
-	return b.write(windlass.Operation{Verb: windlass.VerbCreate, Kind: kind, Text: object, Write: options})
-}
-
-func (b backend) Update(kind windlass.GroupVersionKind, object string, options windlass.WriteOptions) (string, error) {
-	b.script.t.Helper()
-	return b.write(windlass.Operation{Verb: windlass.VerbUpdate, Kind: kind, Text: object, Write: options})
-}
-
-func (b backend) Patch(
-	kind windlass.GroupVersionKind, key windlass.ObjectKey, patchType windlass.PatchType, patch string,
-	options windlass.WriteOptions,
-) (string, error) {
-	b.script.t.Helper()
-	return b.write(windlass.Operation{
-		Verb: windlass.VerbPatch, Kind: kind, Key: key, PatchType: patchType, Text: patch, Write: options,
-	})
-}
-
-func (b backend) Apply(kind windlass.GroupVersionKind, object string, options windlass.ApplyOptions) (string, error) {
-	b.script.t.Helper()
-	return b.write(windlass.Operation{Verb: windlass.VerbApply, Kind: kind, Text: object, Apply: options})
-}
-
-func (b backend) Delete(kind windlass.GroupVersionKind, key windlass.ObjectKey, options windlass.DeleteOptions) error {
-	b.script.t.Helper()
-	return b.take(windlass.Operation{Verb: windlass.VerbDelete, Kind: kind, Key: key, Delete: options}).failure()
-}
-
-func (b backend) DeleteCollection(
-	kind windlass.GroupVersionKind, selection windlass.Selection, options windlass.DeleteOptions,
-) error {
-	b.script.t.Helper()
-	return b.script.take(b.name, windlass.Operation{Verb: VerbDeleteCollection, Kind: kind, Delete: options}, selection).failure()
-}
-
-func (b backend) RecordEvent(event windlass.Event) { b.events = append(b.events, event) }
-
-func (b backend) Batch(operations []windlass.Operation) []windlass.Reply {
-	b.script.t.Helper()
-	replies := make([]windlass.Reply, len(operations))
-	for i, operation := range operations {
-		replies[i] = b.script.reply(b.name, operation)
-	}
-	return replies
-}
-
-func (b backend) take(operation windlass.Operation) *Call {
-	b.script.t.Helper()
-	return b.script.take(b.name, operation, windlass.Selection{})
-}
-
-func (b backend) write(operation windlass.Operation) (string, error) {
-	b.script.t.Helper()
-	call := b.take(operation)
-	text, _ := call.object()
-	return text, call.failure()
 }

@@ -14,8 +14,6 @@ import (
 type MemoryCluster struct {
 	fleet  *Fleet
 	name   string
-	labels map[string]string
-	store  *store
 	events []windlass.Event
 	// calls are those of the guest, in order.
 	calls []windlass.Verb
@@ -35,10 +33,18 @@ type failure struct {
 }
 
 // Client is the cluster as a reconciler sees it, for the test of a part of a guest.
-func (c *MemoryCluster) Client() *windlass.Cluster { return windlass.NewCluster(memoryBackend{c}) }
+func (c *MemoryCluster) Client() *windlass.Cluster {
+	return windlass.NewCluster(windlass.BackendOf(memoryCalls{c}))
+}
 
 // Reconcile runs a reconciler for an object of the cluster.
 func (c *MemoryCluster) Reconcile(reconciler windlass.Reconciler, key windlass.ObjectKey) (windlass.Result, error) {
+	c.fleet.t.Helper()
+	defer func() {
+		c.fleet.lock.Lock()
+		defer c.fleet.lock.Unlock()
+		c.fleet.end() // what lost its owner goes
+	}()
 	return windlass.Reconcile(reconciler, windlass.Request{Cluster: c.name, ObjectKey: key}, c.Client())
 }
 
@@ -53,8 +59,10 @@ func (c *MemoryCluster) ReconciledWrites(reconciler windlass.Reconciler, key win
 	return c.Writes() - before
 }
 
-// Put stores an object as another writer would. An object that is there gets the fields that are put, and keeps the metadata
-// that they do not name. The object is a [windlass.Object], a [windlass.Kinded] struct, or anything that is one as JSON.
+// Put stores an object as another writer would, by a server-side apply: it creates the object, or replaces the fields that an earlier
+// put named. Its namespace is made if there is none, and a kind that is not served is defined without a schema. An object with a
+// deletionTimestamp is deleted then, which finalizers hold up. The server sets uid, versions and times. The object is a [windlass.Object],
+// a [windlass.Kinded] struct, or anything that is one as JSON.
 func (c *MemoryCluster) Put(object any) {
 	c.fleet.t.Helper()
 	var text string
@@ -63,44 +71,47 @@ func (c *MemoryCluster) Put(object any) {
 	} else {
 		text = encode(c.fleet.t, object)
 	}
-	put, err := parsed(text)
-	if err != nil || put.String("apiVersion") == "" || put.String("kind") == "" || put.Key().Name == "" {
-		c.fleet.t.Fatalf("an object to put has apiVersion, kind and metadata.name: %v", object)
-	}
-	c.fleet.lock.Lock()
-	defer c.fleet.lock.Unlock()
-	c.store.put(put)
+	c.ask("Put", fields{"object": text})
 }
 
 // Remove deletes an object as another writer would, and what has no other owner. Finalizers hold the object.
 func (c *MemoryCluster) Remove(kind windlass.GroupVersionKind, key windlass.ObjectKey) {
-	c.fleet.lock.Lock()
-	defer c.fleet.lock.Unlock()
-	c.store.remove(identityOf(kind, key))
+	c.fleet.t.Helper()
+	c.ask("Remove", named(kind, key))
 }
 
 // Object is an object as it is stored now; nil if there is none.
-func (c *MemoryCluster) Object(kind windlass.GroupVersionKind, key windlass.ObjectKey) windlass.Object {
+func (c *MemoryCluster) Object(kind windlass.GroupVersionKind, key windlass.ObjectKey) (object windlass.Object) {
 	c.fleet.t.Helper()
-	c.fleet.lock.Lock()
-	defer c.fleet.lock.Unlock()
-	stored, exists := c.store.objects[identityOf(kind, key)]
-	if !exists {
-		return nil
-	}
-	return c.copied(stored)
+	c.read(&object, "Stored", named(kind, key))
+	return object
 }
 
-// Objects are all objects, by kind, namespace and name.
-func (c *MemoryCluster) Objects() []windlass.Object {
+// Objects are all objects that the test and the guest have made, by kind, namespace and name.
+func (c *MemoryCluster) Objects() (objects []windlass.Object) {
+	c.fleet.t.Helper()
+	c.read(&objects, "Objects", fields{})
+	return objects
+}
+
+func named(kind windlass.GroupVersionKind, key windlass.ObjectKey) fields {
+	return fields{"kind": wireKind(kind), "namespace": key.Namespace, "name": key.Name}
+}
+
+// ask does something in the cluster as another writer.
+func (c *MemoryCluster) ask(what string, with fields) json.RawMessage {
 	c.fleet.t.Helper()
 	c.fleet.lock.Lock()
 	defer c.fleet.lock.Unlock()
-	objects := []windlass.Object{}
-	for _, identity := range c.store.sorted() {
-		objects = append(objects, c.copied(c.store.objects[identity]))
+	with["cluster"] = c.name
+	return c.fleet.ask(what, with)
+}
+
+func (c *MemoryCluster) read(into any, what string, with fields) {
+	c.fleet.t.Helper()
+	if err := json.Unmarshal(c.ask(what, with), into); err != nil {
+		c.fleet.t.Fatal(err)
 	}
-	return objects
 }
 
 // FailNext lets the next call of this verb fail. Several errors are used in order, one for each call.
@@ -119,9 +130,10 @@ func (c *MemoryCluster) FailNext(verb windlass.Verb, err *windlass.APIError) {
 
 // Label gives the cluster a label, for [windlass.Clusters].
 func (c *MemoryCluster) Label(key, value string) {
+	c.fleet.t.Helper()
 	c.fleet.lock.Lock()
 	defer c.fleet.lock.Unlock()
-	c.labels[key] = value
+	c.fleet.ask("Cluster", fields{"name": c.name, "labels": fields{key: value}})
 }
 
 // Events are the events that were recorded so far.
@@ -147,25 +159,4 @@ func (c *MemoryCluster) Writes() int {
 		}
 	}
 	return writes
-}
-
-// copied is a copy for the test, which may change it.
-func (c *MemoryCluster) copied(object windlass.Object) windlass.Object {
-	c.fleet.t.Helper()
-	made, err := parsed(encode(c.fleet.t, object))
-	if err != nil {
-		c.fleet.t.Fatal(err)
-	}
-	return made
-}
-
-func parsed(text string) (windlass.Object, error) {
-	var object windlass.Object
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		return nil, invalid("not a JSON object: %v", err)
-	}
-	if object == nil {
-		return nil, invalid("not a JSON object: %s", text)
-	}
-	return object, nil
 }

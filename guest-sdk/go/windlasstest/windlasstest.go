@@ -1,6 +1,6 @@
 //go:build !wasip1
 
-// Package windlasstest runs a reconciler with plain `go test`: no component, no server. The clusters are a script, made by [New],
+// Package windlasstest runs a reconciler with plain `go test`: no component. The clusters are a script, made by [New],
 // or in memory, made by [NewFleet].
 //
 // The script is the list of the expected calls, in order, each with its answer. The test fails if a call is not the next one of
@@ -19,7 +19,7 @@
 //
 // Expect the operations of a batch like single calls, in their order. The script records events and log lines for the test.
 //
-// A [Fleet] keeps objects, and answers as API servers do. The test says what is there, and looks at what is there afterwards,
+// A [Fleet] has objects, and answers as API servers do. The test says what is there, and looks at what is there afterwards,
 // not at how it came to be.
 //
 //	func TestGreetsOnce(t *testing.T) {
@@ -34,10 +34,10 @@
 //		}
 //	}
 //
-// A fleet knows versions and conflicts, generations, the status subresource, selectors on labels and names, pages, merge
-// patches, finalizers, and the deletion of what an owner leaves behind. It checks no schema, knows no index but that of
-// [windlass.Dependents], and reads the same from the cache and live. Server-side apply has no field managers: a field that an
-// apply no longer has goes, a field of another writer stays, and nothing is a conflict.
+// The clusters of a fleet are those of the in-memory API server of `windlass dev` and `windlass test`, which behaves as a real one does. The
+// first fleet of a process starts the program `windlass`: put it on the PATH, or name it in the variable WINDLASS_BIN. The clusters serve the
+// built-in kinds and those whose CustomResourceDefinitions the project has; [MemoryCluster.Put] and [Fleet.Define] add kinds without a
+// schema. There are no indexes but that of [windlass.Dependents], and reads are never older than the last write.
 package windlasstest
 
 import (

@@ -31,6 +31,7 @@ func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
+func (f *fake) Fatal(args ...any) { f.Fatalf("%s", fmt.Sprint(args...)) }
 func (f *fake) Fatalf(format string, args ...any) {
 	f.Errorf(format, args...)
 	runtime.Goexit()

@@ -30,7 +30,7 @@ func init() {
 	mapper.Register(conformance{})
 }
 
-func main() {}
+func main() { windlass.Run() }
 
 // Describe has a watch of every sort.
 func (conformance) Describe() (windlass.Description, error) {

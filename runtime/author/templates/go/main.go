@@ -17,7 +17,8 @@ type greeter struct{}
 
 func init() { windlass.Register(greeter{}) }
 
-func main() {} // a guest is called by its exports
+// main runs in a process of your own alone, for `windlass dev --native`: a component is called by its exports.
+func main() { windlass.Run() }
 
 // Describe watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner.
 func (greeter) Describe() (windlass.Description, error) {

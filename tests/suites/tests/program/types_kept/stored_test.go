@@ -8,7 +8,7 @@ import (
 )
 
 func TestStoredObjectsSurvive(t *testing.T) {
-	alpha := windlasstest.NewFleet(t).Cluster("alpha")
+	alpha := windlasstest.New(t).Cluster("alpha")
 	survives(alpha, t, "cluster", func(cluster *Cluster) {
 		cluster.Labels["kept"] = "yes"
 		cluster.Spec.Topology.Version = "v1.35.0"
