@@ -127,10 +127,10 @@ impl Contents {
 
     /// What the test and the guest have made, by kind, namespace and name.
     pub(super) fn objects(&self) -> Vec<Json> {
-        let objects = self.cluster.objects().into_iter();
+        let mut objects = self.cluster.objects();
+        objects.retain(|object| !self.given.contains(&identity(object)));
+        objects.sort_by_cached_key(identity);
         objects
-            .filter(|object| !self.given.contains(&identity(object)))
-            .collect()
     }
 
     /// Merges a patch into an object, and its status through the subresource.

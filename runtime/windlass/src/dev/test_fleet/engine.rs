@@ -118,6 +118,10 @@ impl Engine {
         };
         let request = Request::new(ClusterName::new(cluster)?, key);
         let begun = async {
+            // Guests see whether a cluster is ready, and those of a test always are.
+            while self.manager.clusters().iter().any(|known| !known.usable) {
+                tokio::task::yield_now().await;
+            }
             while self.manager.requeue(&request, None) == 0 {
                 // The cluster has just been engaged, and its controllers join in the background.
                 tokio::task::yield_now().await;
