@@ -9,9 +9,11 @@
  *     assert(result.outcome == WINDLASS_RESULT_DONE);
  *     assert(windlass_memory_get(alpha, CONFIG_MAP, greeting) != NULL);
  *
- * They answer as API servers do, as far as controllers rely on it: versions and conflicts, absence, generation, the status
- * subresource, selectors, pages, merge patches, server-side apply without field managers, finalizers, and the deletion of what an
- * owner leaves behind. They check no schema, know no index but that of dependents, and read the same from the cache and live.
+ * The clusters are those of the in-memory API server of `windlass dev` and `windlass test`, which behaves as a real one does. The
+ * first cluster of a process starts the program windlass: put it on the PATH, or name it in the variable WINDLASS_BIN. The
+ * clusters serve the built-in kinds and those whose CustomResourceDefinitions the project has; windlass_memory_put and
+ * windlass_memory_define add kinds without a schema. There are no indexes but that of dependents, and reads are never older than
+ * the last write.
  *
  * The functions here act for the test: only calls of a guest are counted and can fail. Results live until the program ends. Where
  * each call and its options matter, take a script (windlass_test.h).
@@ -41,17 +43,21 @@ const json *windlass_memory_logs(const windlass_memory *fleet);
 
 /* The cluster of this name, which is empty if it is new; "" is the local one. A guest can open no others. */
 windlass_memory_cluster *windlass_memory_add(windlass_memory *fleet, const char *name);
-/* Sets what windlass_clusters says of a cluster: objects of texts, NULL for none. */
+/* Serves a kind without a schema in all clusters. Not needed for kinds that are built in, that the project has a definition of,
+ * or of which the test puts an object. */
+void windlass_memory_define(windlass_memory *fleet, windlass_kind kind, bool namespaced);
+/* Adds to what windlass_clusters says of a cluster: objects of texts, NULL for none. */
 void windlass_memory_info(windlass_memory_cluster *cluster, const json *labels, const json *properties);
 
-/* Stores an object as another writer would. An object that is there gets the fields that are put, and keeps the metadata that
- * they do not name. */
+/* Stores an object as another writer would, by a server-side apply: creates it, or replaces the fields that an earlier put named.
+ * Its namespace is made if there is none. With a deletionTimestamp it is deleted then, which finalizers hold up. The server sets
+ * uid, versions and times. */
 void windlass_memory_put(windlass_memory_cluster *cluster, const json *object);
 /* Deletes an object as another writer would, and what has no other owner. Finalizers hold the object. */
 void windlass_memory_remove(windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key);
 /* An object as it is stored now; NULL if there is none. */
 json *windlass_memory_get(const windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key);
-/* An array of every object, by group, kind, namespace and name. */
+/* An array of every object that the test and the guest have made, by apiVersion, kind, namespace and name. */
 json *windlass_memory_objects(const windlass_memory_cluster *cluster);
 
 /* Lets the next call of this verb fail, with the HTTP status that API servers return for the code. Several errors are used in

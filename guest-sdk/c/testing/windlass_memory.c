@@ -1,4 +1,5 @@
-/* A fleet in memory for unit tests, which is their host. Entry point: windlass_memory_new. */
+/* A fleet in memory for unit tests, which is their host. The program windlass has the clusters. Entry point:
+ * windlass_memory_new. */
 
 #include "windlass_memory.h"
 
@@ -6,9 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
+#include "program.h"
 #include "test_host.h"
 #include "windlass_test.h"
+#include "wire.h"
+
+/* The index of dependents, and the label that it is of. */
+#define OWNER "windlass.dev/owner"
+
+/* The handle of a cluster outside of a run. */
+enum { NO_HANDLE = -1 };
 
 /* An error of a later call. */
 typedef struct failure {
@@ -20,8 +28,9 @@ typedef struct failure {
 struct windlass_memory_cluster {
     /* The first member: the guest has a pointer to it. */
     windlass_cluster client;
-    json *labels, *properties, *events;
-    memory_store store;
+    json *events;
+    /* That of the run that goes on; NO_HANDLE if that has not used the cluster. */
+    long long handle;
     /* By verb. */
     size_t calls[WINDLASS_OP_DELETE_COLLECTION + 1];
     failure *failures;
@@ -31,9 +40,54 @@ struct windlass_memory_cluster {
 struct windlass_memory {
     /* The first member: it is what the program runs in. */
     test_host host;
-    /* Sorted by name. */
     windlass_memory_cluster *first;
+    /* The program's side; NULL until the first cluster is made. */
+    lines *program;
+    /* Whether a run goes on. */
+    bool runs;
 };
+
+/* ---- The program ---- */
+
+static windlass_memory *fleet_of(const windlass_memory_cluster *cluster) {
+    return (windlass_memory *)cluster->client.host;
+}
+
+/* Ends the run that goes on, so that what lost its owner goes. */
+static void end(windlass_memory *fleet) {
+    if (!fleet->runs) {
+        return;
+    }
+    fleet->runs = false;
+    for (windlass_memory_cluster *each = fleet->first; each != NULL; each = each->next) {
+        each->handle = NO_HANDLE;
+    }
+    program_ask(fleet->program, json_string("End"));
+}
+
+/* Does something as another writer. */
+static json *ask(windlass_memory *fleet, const char *what, json *arguments) {
+    if (fleet->program == NULL) {
+        fleet->program = program_connect();
+    }
+    end(fleet);
+    return program_ask(fleet->program, wire_case(what, arguments));
+}
+
+/* The handle of a cluster in the run that goes on, which begins if there is none. */
+static long long entered(windlass_memory_cluster *cluster) {
+    windlass_memory *fleet = fleet_of(cluster);
+    if (cluster->handle != NO_HANDLE) {
+        return cluster->handle;
+    }
+    const char *what = fleet->runs ? "name" : "cluster";
+    json *named = json_set(json_object(), what, json_string(cluster->client.name));
+    json *answer = fleet->runs ? json_get(program_call(fleet->program, wire_case("Open", named)), "Ok")
+                               : program_ask(fleet->program, wire_case("Begin", named));
+    fleet->runs = true;
+    cluster->handle = json_integer(answer, NO_HANDLE);
+    return cluster->handle;
+}
 
 /* ---- The host ---- */
 
@@ -48,7 +102,19 @@ static windlass_reply call(windlass_cluster *client, const windlass_operation *o
             return reply;
         }
     }
-    return memory_answer(&cluster->store, operation);
+    windlass_operation asked = *operation;
+    if (asked.verb == WINDLASS_OP_LIST && asked.list.index != NULL) {
+        /* Nothing is watched, so there are no indexes. */
+        if (strcmp(asked.list.index, OWNER) != 0) {
+            const char *message = windlass_format("a fleet of tests has no index \"%s\": list by label, or use `windlass test`",
+                                                  asked.list.index);
+            return (windlass_reply){.error = windlass_error_new(WINDLASS_INVALID, 422, message)};
+        }
+        asked.list.labels = windlass_format("%s=%s", OWNER, asked.list.value == NULL ? "" : asked.list.value);
+        asked.list.index = NULL;
+    }
+    long long handle = entered(cluster);
+    return wire_reply(program_call(fleet_of(cluster)->program, wire_call(handle, &asked)));
 }
 
 static windlass_error *open_cluster(test_host *host, const char *name, windlass_cluster **client) {
@@ -79,23 +145,14 @@ static void record(windlass_cluster *client, json *event) {
 }
 
 static windlass_error *clusters(test_host *host, const char *labels, windlass_cluster_info **infos, size_t *count) {
-    windlass_memory_cluster *first = ((windlass_memory *)host)->first;
-    size_t most = 0;
-    for (windlass_memory_cluster *each = first; each != NULL; each = each->next) {
-        most++;
-    }
-    *infos = windlass_alloc((most + 1) * sizeof **infos);
+    windlass_memory *fleet = (windlass_memory *)host;
     *count = 0;
-    windlass_error *error = memory_check_selectors(labels, NULL);
-    for (windlass_memory_cluster *each = first; error == NULL && each != NULL; each = each->next) {
-        bool match;
-        error = memory_labels_match(labels, each->labels, &match);
-        if (error == NULL && match) {
-            (*infos)[(*count)++] =
-                (windlass_cluster_info){each->client.name, json_copy(each->labels), json_copy(each->properties), true};
-        }
+    if (fleet->first == NULL) {
+        return NULL;
     }
-    return error;
+    entered(fleet->first); /* any run does */
+    json *asked = wire_case("Clusters", json_set(json_object(), "label_selector", json_string(labels)));
+    return wire_infos(program_call(fleet->program, asked), infos, count);
 }
 
 /* ---- The test's own functions ---- */
@@ -124,47 +181,58 @@ const json *windlass_memory_logs(const windlass_memory *fleet) {
 }
 
 windlass_memory_cluster *windlass_memory_add(windlass_memory *fleet, const char *name) {
-    windlass_memory_cluster **place = &fleet->first;
-    while (*place != NULL && strcmp((*place)->client.name, name) < 0) {
-        place = &(*place)->next;
+    for (windlass_memory_cluster *each = fleet->first; each != NULL; each = each->next) {
+        if (strcmp(each->client.name, name) == 0) {
+            return each;
+        }
     }
-    if (*place != NULL && strcmp((*place)->client.name, name) == 0) {
-        return *place;
-    }
+    ask(fleet, "Cluster", json_set(json_object(), "name", json_string(name)));
     windlass_memory_cluster *cluster = windlass_alloc(sizeof *cluster);
     cluster->client = (windlass_cluster){&fleet->host, windlass_format("%s", name)};
-    cluster->labels = json_object();
-    cluster->properties = json_object();
     cluster->events = json_array();
-    cluster->next = *place;
-    *place = cluster;
+    cluster->handle = NO_HANDLE;
+    cluster->next = fleet->first;
+    fleet->first = cluster;
     return cluster;
 }
 
+void windlass_memory_define(windlass_memory *fleet, windlass_kind kind, bool namespaced) {
+    json *arguments = json_set(json_object(), "kind", wire_kind(kind));
+    ask(fleet, "Define", json_set(arguments, "namespaced", json_bool(namespaced)));
+}
+
 void windlass_memory_info(windlass_memory_cluster *cluster, const json *labels, const json *properties) {
-    cluster->labels = labels == NULL ? json_object() : json_copy(labels);
-    cluster->properties = properties == NULL ? json_object() : json_copy(properties);
+    json *arguments = json_set(json_object(), "name", json_string(cluster->client.name));
+    json_set(arguments, "labels", labels == NULL ? json_object() : json_copy(labels));
+    json_set(arguments, "properties", properties == NULL ? json_object() : json_copy(properties));
+    ask(fleet_of(cluster), "Cluster", arguments);
+}
+
+/* Does something in a cluster as another writer. */
+static json *ask_in(const windlass_memory_cluster *cluster, const char *what, json *arguments) {
+    return ask(fleet_of(cluster), what, json_set(arguments, "cluster", json_string(cluster->client.name)));
+}
+
+static json *named(windlass_kind kind, windlass_key key) {
+    json *arguments = wire_key(key);
+    return json_set(arguments, "kind", wire_kind(kind));
 }
 
 void windlass_memory_put(windlass_memory_cluster *cluster, const json *object) {
-    memory_put(&cluster->store, object);
+    ask_in(cluster, "Put", json_set(json_object(), "object", json_string(json_print(object))));
 }
 
 void windlass_memory_remove(windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key) {
-    memory_remove(&cluster->store, kind, key);
+    ask_in(cluster, "Remove", named(kind, key));
 }
 
 json *windlass_memory_get(const windlass_memory_cluster *cluster, windlass_kind kind, windlass_key key) {
-    const json *object = memory_find(&cluster->store, kind, key);
-    return object == NULL ? NULL : json_copy(object);
+    json *object = ask_in(cluster, "Stored", named(kind, key));
+    return object->type == JSON_NULL ? NULL : json_copy(object);
 }
 
 json *windlass_memory_objects(const windlass_memory_cluster *cluster) {
-    json *objects = json_array();
-    for (const memory_entry *each = cluster->store.first; each != NULL; each = each->next) {
-        json_append(objects, json_copy(each->object));
-    }
-    return objects;
+    return json_copy(ask_in(cluster, "Objects", json_object()));
 }
 
 /* The HTTP status that API servers return for a code; 0 if they do not return it. */
@@ -224,6 +292,7 @@ windlass_result windlass_memory_reconcile(windlass_memory_cluster *cluster,
     test_host *before = test_enter(cluster->client.host);
     windlass_request request = {cluster->client.name, key};
     windlass_result result = reconcile(&request, &cluster->client);
+    end(fleet_of(cluster));
     test_enter(before);
     return result;
 }
@@ -237,6 +306,7 @@ windlass_result windlass_memory_map(windlass_memory_cluster *cluster, windlass_k
     test_host *before = test_enter(cluster->client.host);
     *requests = (windlass_requests){0};
     windlass_result result = windlass_this_guest.map(&cluster->client, kind, objects, requests);
+    end(fleet_of(cluster));
     test_enter(before);
     return result;
 }

@@ -39,7 +39,7 @@ async fn objects_survive_names_of_fields_in_c_and_a_misspelt_one_fails_the_build
     let error = succeeds(&folder, "sh", &make).await;
     let error = error.err().context("an unknown name")?.to_string();
     ensure!(
-        error.contains("guest.c:17:") && error.contains("ODD_SPEC_HOTS"),
+        error.contains("guest.c:23:") && error.contains("ODD_SPEC_HOTS"),
         "{error}"
     );
     Ok(())
