@@ -23,3 +23,21 @@ pub(crate) fn spawn(
     };
     tasks.spawn_on(until, host)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test]
+    async fn a_task_ends_with_its_token_and_none_begins_after_it() {
+        let (tasks, token) = (TaskTracker::new(), CancellationToken::new());
+        let (host, guard) = (Handle::current(), token.clone().drop_guard());
+        let busy = spawn(&tasks, &host, token.clone(), pending());
+        tokio::task::yield_now().await;
+        drop(guard);
+        busy.await.unwrap();
+        let late = async { unreachable!("the token is cancelled") };
+        spawn(&tasks, &host, token, late).await.unwrap();
+    }
+}

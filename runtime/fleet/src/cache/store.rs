@@ -94,6 +94,19 @@ impl StoreKey {
     pub(crate) fn is_selective(&self) -> bool {
         !self.label_selector.is_empty() || !self.field_selector.is_empty()
     }
+
+    /// Whether it has one namespace, or objects of some labels. A wider store may take its place.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.namespace.is_some() || !self.label_selector.is_empty()
+    }
+
+    /// Whether it has every object that another one of the same kind has, and more.
+    pub(crate) fn is_wider_than(&self, other: &Self) -> bool {
+        self != other
+            && (self.namespace.is_none() || self.namespace == other.namespace)
+            && (self.label_selector.is_empty() || self.label_selector == other.label_selector)
+            && self.field_selector == other.field_selector
+    }
 }
 
 /// A list that is older than the store.

@@ -90,7 +90,7 @@ fn explain_in(
         return waits(&key.queued);
     }
     // The watch that explains most: one that would have it reconciled, else one that says why not.
-    let best = visibility.into_iter().min_by_key(|(_, of)| of.rank());
+    let best = visibility.into_iter().min_by(|(_, a), (_, b)| a.cmp(b));
     match best {
         None => "no watch of this reconciler is about its own objects: others' events enqueue it"
             .to_owned(),

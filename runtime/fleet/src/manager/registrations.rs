@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,11 @@ impl Registration {
 
     pub(super) fn caller(&self) -> Caller {
         self.current.load().caller.clone()
+    }
+
+    /// How often every object is enqueued again, if at all.
+    pub(super) fn resync(&self) -> Option<Duration> {
+        self.controller().options.resync
     }
 
     /// Cancelled when its runs must end because the controller has been removed.

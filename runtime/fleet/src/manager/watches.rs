@@ -2,35 +2,28 @@
 //!
 //! The parts, each of which uses only parts above it:
 //!
-//! * `plan`, `visibility`: how a watch is to run, and how it sees an object.
-//! * `startup`, `active`: the state of one watch, which its task changes. `startup` is a part of `active`, and refers to others.
+//! * `plan`: how a watch is to run.
+//! * `watch`: the state of one watch.
 //! * `running`: the table of watches, and questions about them.
-//! * `links`: the references that the tasks of a watch hold.
-//! * `stores`, `enqueue`, `task`: the work of a watch; `work`: starts and ends the task.
+//! * `enqueue`, `task`: the task that changes the state of a watch.
 //!
 //! Methods that attach are called while the clusters are frozen (see [`Engagements`](super::engagements::Engagements)), so that the
 //! table holds no cluster that has left.
 
-mod active;
 mod enqueue;
-mod links;
 mod plan;
 mod running;
-mod startup;
-mod stores;
 mod task;
-mod visibility;
-mod work;
+mod watch;
 
 pub(super) use running::RunningWatches;
 
 use super::registrations::{Registration, Registrations};
 use super::shared_queue::SharedQueue;
 use crate::cluster::{Cluster, Fleet};
-use active::ActiveWatch;
 use plan::WatchPlan;
-use startup::Startup;
 use std::sync::Arc;
+use watch::{ActiveWatch, Startup};
 
 /// Starts and ends the watches of controllers.
 pub(super) struct Watches {
@@ -124,17 +117,14 @@ impl Watches {
             if !controller.selection.engages(watch, cluster, has_provider) {
                 continue;
             }
-            let plan = Arc::new(WatchPlan::of(&controller, watch, cluster));
-            watches.push(
-                match before.iter().position(|watch| *watch.plan() == plan) {
-                    Some(at) => {
-                        let kept = before.swap_remove(at);
-                        kept.controller_replaced();
-                        kept
-                    }
-                    None => self.start(registration, cluster, plan, &before),
-                },
-            );
+            let plan = WatchPlan::of(&controller, watch, cluster);
+            let Some(at) = before.iter().position(|watch| *watch.plan() == plan) else {
+                watches.push(self.start(registration, cluster, plan, &before));
+                continue;
+            };
+            let kept = before.swap_remove(at);
+            kept.controller_replaced();
+            watches.push(kept);
         }
         if !watches.is_empty() {
             self.running
@@ -148,22 +138,14 @@ impl Watches {
         &self,
         registration: &Arc<Registration>,
         cluster: &Arc<Cluster>,
-        plan: Arc<WatchPlan>,
+        plan: WatchPlan,
         before: &[Arc<ActiveWatch>],
     ) -> Arc<ActiveWatch> {
         let mut startup = Startup::new(cluster);
         for replaced in before {
             startup.replace(replaced, &plan);
         }
-        let watch = ActiveWatch::new(
-            cluster.clone(),
-            plan,
-            startup,
-            registration.clone(),
-            Arc::downgrade(&self.running),
-            self.fleet.clone(),
-        );
-        watch.wake();
-        watch
+        let (plan, running) = (Arc::new(plan), &self.running);
+        task::start(registration, cluster, plan, startup, running, &self.fleet)
     }
 }

@@ -113,7 +113,8 @@ impl SourceSink {
         self.wake_task();
     }
 
-    fn wake_task(&self) {
+    /// Has the watch's task look for work.
+    pub(crate) fn wake_task(&self) {
         self.task.clone().wake();
     }
 

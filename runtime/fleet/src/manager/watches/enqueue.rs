@@ -1,13 +1,13 @@
 //! Enqueues requests that no event causes: those that found no room in the queue, and those of a scan of every object.
 //! Entry point: [`run`].
 
-use super::links::WatchLinks;
+use super::watch::ActiveWatch;
 use crate::cache::store::{Change, Query, Sink};
-use crate::cluster::StoreUse;
+use crate::manager::registrations::Registration;
 use crate::queue::Cause;
 use crate::request::ObjectKey;
-use crate::source::{SourceSink, WatchTask as _};
-use std::sync::Arc;
+use crate::source::SourceSink;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,26 +15,31 @@ use tokio::time::Instant;
 const PAGE: usize = 256;
 
 /// Enqueues requests that are owed, as soon as there is room for them, and every object in every resync period. Never returns.
-pub(super) async fn run(links: &Arc<WatchLinks>, sinks: Vec<Arc<SourceSink>>) {
+pub(super) async fn run(
+    registration: &Registration,
+    watch: &Weak<ActiveWatch>,
+    sinks: Vec<Arc<SourceSink>>,
+) {
     if sinks.is_empty() {
         return std::future::pending().await;
     }
-    let each = sinks.into_iter().map(|sink| run_one(links, sink));
+    let each = sinks.into_iter();
+    let each = each.map(|sink| run_one(registration, watch, sink));
     futures::future::join_all(each).await;
 }
 
-async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
+async fn run_one(registration: &Registration, watch: &Weak<ActiveWatch>, sink: Arc<SourceSink>) {
     let next = |period: Option<Duration>| Some(Instant::now() + jitter(period?));
-    let mut period = links.resync();
+    let mut period = registration.resync();
     let mut resync = next(period);
     loop {
         if !sink.owes() {
             // The watch may have nothing left to do.
-            links.clone().wake();
+            sink.wake_task();
             tokio::select! {
                 // Also when the controller was replaced, maybe by one of another period.
                 () = sink.debts().rescan.asked() => {
-                    let now = links.resync();
+                    let now = registration.resync();
                     if now != period {
                         (period, resync) = (now, next(now));
                     }
@@ -46,7 +51,7 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
             }
             continue;
         }
-        links.registration.room().await;
+        registration.room().await;
         if sink.enqueue_missed() {
             if let Some(mapped) = &sink.mapped {
                 tokio::select! {
@@ -55,16 +60,16 @@ async fn run_one(links: &Arc<WatchLinks>, sink: Arc<SourceSink>) {
                     () = sink.debts().rescan.asked() => continue,
                 }
             }
-            Box::pin(enqueue_page(links, &sink)).await;
+            Box::pin(enqueue_page(watch, &sink)).await;
         }
         tokio::task::yield_now().await;
     }
 }
 
 /// Enqueues some of the objects that are owed, until one is refused.
-async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
-    let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.debts().rescan.next())
-    else {
+async fn enqueue_page(watch: &Weak<ActiveWatch>, sink: &Arc<SourceSink>) {
+    let user = watch.upgrade().and_then(|watch| watch.store_of(sink));
+    let (Some(user), Some((cause, after))) = (user, sink.debts().rescan.next()) else {
         return;
     };
     let part = sink.part();
@@ -78,7 +83,7 @@ async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
     }
     for object in page.objects {
         let key: ObjectKey = object.key();
-        let Some(object) = links.cluster.scope().shown(object) else {
+        let Some(object) = sink.cluster.scope().shown(object) else {
             continue;
         };
         let change = Change {
@@ -95,13 +100,6 @@ async fn enqueue_page(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) {
     if !page.more {
         sink.debts().rescan.reach_end();
     }
-}
-
-/// The store that a sink follows now.
-fn store_of(links: &Arc<WatchLinks>, sink: &Arc<SourceSink>) -> Option<StoreUse> {
-    let mut uses = links.store_uses().into_iter();
-    uses.find(|(_, of)| Arc::ptr_eq(of, sink))
-        .map(|(user, _)| user)
 }
 
 /// A tenth more or less, so that watches do not all come at once.

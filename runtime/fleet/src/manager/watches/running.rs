@@ -3,8 +3,7 @@
 //! It owns the table of watches. Questions copy what they ask about out of the table first, so that no watch is asked, and none
 //! ends, under the table's lock. Only [`RunningWatches::settle`] takes the queue's lock under it.
 
-use super::active::ActiveWatch;
-use super::visibility::Visibility;
+use super::watch::{ActiveWatch, Visibility};
 use crate::cluster::Cluster;
 use crate::kind::GroupVersionKind;
 use crate::manager::registrations::{Registration, Registrations};
