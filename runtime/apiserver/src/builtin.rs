@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::resource::{Columns, Resource, Scale, Subresource};
+use crate::resource::{Resource, Scale, Subresource};
 use crate::rules::Rules;
 use crate::schema::{NodeId, Schema, Schemas};
 
@@ -158,7 +158,7 @@ fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
             selector: Some(vec!["spec".into(), "selector".into()]),
         }),
         subresources,
-        columns: Columns::BuiltIn,
+        printer_columns: Vec::new(),
         custom: false,
         written: None,
         rules: Rules::default(),

@@ -25,14 +25,6 @@ pub(crate) struct Scale {
     pub(crate) selector: Option<Vec<String>>,
 }
 
-/// How rows of a table are made.
-#[derive(Debug, Clone)]
-pub(crate) enum Columns {
-    BuiltIn,
-    /// `additionalPrinterColumns` of a CRD.
-    Printer(Vec<Value>),
-}
-
 /// A subresource of a built-in kind beside its status and scale.
 #[derive(Debug)]
 pub(crate) struct Subresource {
@@ -58,7 +50,8 @@ pub(crate) struct Resource {
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
     pub(crate) subresources: Vec<Subresource>,
-    pub(crate) columns: Columns,
+    /// `additionalPrinterColumns` of a CRD. Without any, a table shows the age.
+    pub(crate) printer_columns: Vec<Value>,
     /// Made by a CRD.
     pub(crate) custom: bool,
     /// Name of the schema in OpenAPI documents.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::versions;
 use crate::builtin::{OBJECT_META, builtin};
-use crate::resource::{Columns, Resource, Scale};
+use crate::resource::{Resource, Scale};
 use crate::rules::Rules;
 use crate::schema::{NodeId, Schemas};
 
@@ -99,12 +99,10 @@ fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Reso
         status: version.pointer("/subresources/status").is_some(),
         scale,
         subresources: Vec::new(),
-        columns: Columns::Printer(
-            version["additionalPrinterColumns"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default(),
-        ),
+        printer_columns: version["additionalPrinterColumns"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default(),
         custom: true,
         rules: Rules::read(schemas.at(root)),
         written: version

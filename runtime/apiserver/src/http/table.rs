@@ -1,14 +1,12 @@
-//! Tables, as `kubectl get` prints them: [`of_objects`].
+//! Tables, as `kubectl get` prints them: a name, and the columns of a CRD or the age. Entry point: [`of_objects`].
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::read::metadata_only;
 use crate::call::Call;
-use crate::resource::{Columns, Resource};
+use crate::resource::Resource;
 use crate::status::ApiError;
-
-mod cells;
 
 /// How much of its object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +35,8 @@ struct Column {
     kind: String,
     format: String,
     priority: i64,
-    /// Dotted path (custom kinds only).
-    path: Option<String>,
+    /// See [`json_path`].
+    path: String,
 }
 
 /// A table of objects under the metadata of their list.
@@ -53,7 +51,7 @@ pub(crate) fn of_objects(
     let rows: Vec<Value> = objects
         .iter()
         .filter(|object| object["metadata"].get("name").is_some())
-        .map(|object| row(resource, &columns, object, include, now))
+        .map(|object| row(&columns, object, include, now))
         .collect();
     let definitions: Vec<Value> = columns
         .iter()
@@ -71,20 +69,9 @@ pub(crate) fn of_objects(
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list, "columnDefinitions": definitions, "rows": rows})
 }
 
-fn row(
-    resource: &Resource,
-    columns: &[Column],
-    object: &Value,
-    include: Include,
-    now: Timestamp,
-) -> Value {
-    let cells: Vec<Value> = match resource.columns {
-        Columns::BuiltIn => cells::of(resource, object, now),
-        Columns::Printer(_) => columns
-            .iter()
-            .map(|column| custom_cell(column, object, now))
-            .collect(),
-    };
+fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
+    let cells = columns.iter().map(|column| cell(column, object, now));
+    let cells: Vec<Value> = cells.collect();
     let mut row = json!({ "cells": cells });
     match include {
         Include::None => {}
@@ -95,50 +82,29 @@ fn row(
 }
 
 fn columns(resource: &Resource) -> Vec<Column> {
-    let column = |name: &str, kind: &str, priority: i64| Column {
+    let column = |name: &str, kind: &str, format: &str, path: &str| Column {
         name: name.to_owned(),
         kind: kind.to_owned(),
-        format: if name == "Name" {
-            "name".to_owned()
-        } else {
-            String::new()
-        },
-        priority,
-        path: None,
+        format: format.to_owned(),
+        priority: 0,
+        path: path.to_owned(),
     };
-    match &resource.columns {
-        Columns::BuiltIn => cells::columns(resource)
-            .iter()
-            .map(|(name, kind, priority)| column(name, kind, *priority))
-            .collect(),
-        Columns::Printer(written) => {
-            let mut columns = vec![Column {
-                path: Some(".metadata.name".into()),
-                ..column("Name", "string", 0)
-            }];
-            columns.extend(written.iter().map(|written| {
-                let text = |key: &str| written[key].as_str().unwrap_or_default().to_owned();
-                Column {
-                    name: text("name"),
-                    kind: text("type"),
-                    format: text("format"),
-                    priority: written["priority"].as_i64().unwrap_or_default(),
-                    path: Some(text("jsonPath")),
-                }
-            }));
-            if written.is_empty() {
-                columns.push(Column {
-                    path: Some(".metadata.creationTimestamp".into()),
-                    ..column("Age", "date", 0)
-                });
-            }
-            columns
-        }
+    let mut columns = vec![column("Name", "string", "name", ".metadata.name")];
+    if resource.printer_columns.is_empty() {
+        columns.push(column("Age", "date", "", ".metadata.creationTimestamp"));
     }
+    columns.extend(resource.printer_columns.iter().map(|written| {
+        let text = |key: &str| written[key].as_str().unwrap_or_default();
+        Column {
+            priority: written["priority"].as_i64().unwrap_or_default(),
+            ..column(text("name"), text("type"), text("format"), text("jsonPath"))
+        }
+    }));
+    columns
 }
 
-fn custom_cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = json_path(object, column.path.as_deref().unwrap_or_default());
+fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
+    let found = json_path(object, &column.path);
     match (column.kind.as_str(), found) {
         ("date", Some(value)) => value
             .as_str()
