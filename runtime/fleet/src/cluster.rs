@@ -36,11 +36,11 @@ pub use crate::http::config::{
     AllowServers, AllowServersError, ClusterConfig, ConfigError, ContextConfig, CredentialPlugin,
     ExecPolicy, Kubeconfig, KubeconfigPolicy, ServerNotAllowed,
 };
-pub use crate::http::proxy::{Proxy, ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
+pub use crate::http::proxy::{ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
 pub use crate::http::service::HttpService;
 pub use crate::http::transport::{
-    AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, SocketUse, TransportError,
-    TransportOptions,
+    AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, ProxiedConnector, SocketUse,
+    TransportError, TransportOptions,
 };
 pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};

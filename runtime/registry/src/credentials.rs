@@ -75,10 +75,13 @@ struct Helped {
 impl Login {
     /// The header with a password. `None`: an identity token is not sent so.
     pub(super) fn header(&self) -> Option<HeaderValue> {
-        match self {
-            Self::Password { user, password } => basic(user, password).ok(),
-            Self::IdentityToken(_) => None,
-        }
+        let Self::Password { user, password } = self else {
+            return None;
+        };
+        let login = STANDARD.encode(format!("{user}:{password}"));
+        let mut value = HeaderValue::try_from(format!("Basic {login}")).ok()?;
+        value.set_sensitive(true);
+        Some(value)
     }
 }
 
@@ -147,20 +150,6 @@ impl DockerConfig {
             .max_by_key(|(key, _)| key.len())
             .map(|(_, entry)| entry)
     }
-}
-
-/// The header of a user and a password.
-///
-/// # Errors
-/// Never with what base64 makes.
-pub(crate) fn basic(
-    user: &str,
-    password: &str,
-) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
-    let login = STANDARD.encode(format!("{user}:{password}"));
-    let mut value = HeaderValue::from_str(&format!("Basic {login}"))?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 /// Parses a file with logins, of which the error holds nothing.

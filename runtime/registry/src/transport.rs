@@ -5,11 +5,8 @@
 //! * A redirect to another origin takes no `Authorization` along.
 //! * Every answer is read up to a limit that the caller names, and has its time.
 
-mod dialer;
-
 use crate::error::RegistryError;
 use bytes::Bytes;
-use dialer::Dialer;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
@@ -20,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use std::time::Duration;
-use windlass_fleet::cluster::ProxyFromEnvironment;
+use windlass_fleet::cluster::{ProxiedConnector, ProxyFromEnvironment};
 
 /// Time for the head of an answer, and for each piece of its body. The connection is within it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +39,7 @@ pub(crate) struct HttpOptions {
 
 /// A client for all registries.
 pub(super) struct Http {
-    client: Client<HttpsConnector<Dialer>, Full<Bytes>>,
+    client: Client<HttpsConnector<ProxiedConnector>, Full<Bytes>>,
     plain: Vec<String>,
 }
 
@@ -89,12 +86,12 @@ impl Http {
         let tls = rustls::ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let dialer = Dialer::new(options.proxy, tls.clone());
+        let streams = ProxiedConnector::new(options.proxy, tls.clone(), PATIENCE);
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(dialer);
+            .wrap_connector(streams);
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)

@@ -91,7 +91,11 @@ impl LeaseCalls {
         };
         let sent = async {
             let backend = cluster.connected().await?;
-            let answer = backend.connection.send_apart(call, timeout).await?;
+            let call = Call {
+                is_apart: true,
+                ..call
+            };
+            let answer = backend.connection.send_here(call, timeout, None).await?;
             Ok(error_for_status(answer)?.body)
         };
         tokio::time::timeout(timeout, sent)

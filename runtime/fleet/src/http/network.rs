@@ -1,70 +1,45 @@
 //! Addresses and networks of IP. Entry point: [`Network::parse`].
 
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
 /// All addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
-    base: IpAddr,
-    prefix: u8,
-}
+pub(super) struct Network(IpNet);
 
 impl Network {
     /// Reads CIDR notation, such as `10.0.0.0/8`. Bits behind the prefix are ignored.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = text.split_once('/')?;
         let (base, prefix) = (base.parse::<IpAddr>().ok()?, prefix.parse::<u8>().ok()?);
-        if prefix > bits(base) {
-            return None;
-        }
-        // `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
-        match base.to_canonical() {
-            IpAddr::V4(mapped) if base.is_ipv6() && prefix >= 96 => Some(Self {
-                base: mapped.into(),
-                prefix: prefix - 96,
-            }),
-            _ => Some(Self { base, prefix }),
-        }
+        let network = match base.to_canonical() {
+            // `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
+            mapped if mapped.is_ipv4() && base.is_ipv6() && prefix >= 96 => {
+                IpNet::new(mapped, prefix - 96)
+            }
+            _ => IpNet::new(base, prefix),
+        };
+        network.ok().map(Self)
     }
 
     /// The network of one address.
     pub(super) fn of(address: IpAddr) -> Self {
-        let base = address.to_canonical();
-        Self {
-            base,
-            prefix: bits(base),
-        }
+        Self(address.to_canonical().into())
     }
 
     /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as the IPv4 address.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        if address.is_ipv4() != self.base.is_ipv4() {
-            return false;
-        }
-        let differ = left_aligned(address) ^ left_aligned(self.base);
-        differ.leading_zeros() >= u32::from(self.prefix)
+        self.0.contains(&address.to_canonical())
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.prefix == bits(self.base) {
-            return self.base.fmt(f);
+        if self.0.prefix_len() == self.0.max_prefix_len() {
+            return self.0.addr().fmt(f);
         }
-        write!(f, "{}/{}", self.base, self.prefix)
-    }
-}
-
-fn bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn left_aligned(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
-        IpAddr::V6(v6) => v6.to_bits(),
+        self.0.fmt(f)
     }
 }
 

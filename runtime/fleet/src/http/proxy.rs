@@ -27,7 +27,7 @@ pub(crate) enum ProxyProtocol {
 
 /// A proxy: its protocol, address and credentials. Prints no credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     protocol: ProxyProtocol,
     /// A name in lower case, or an address; IPv6 without brackets.
     host: String,
@@ -101,13 +101,6 @@ impl Proxy {
 
     pub(crate) fn login(&self) -> Option<&Login> {
         self.login.as_ref()
-    }
-
-    /// Its user and password, for connections that are not to API servers.
-    #[must_use]
-    pub fn user_and_password(&self) -> Option<(&str, &str)> {
-        let login = self.login.as_ref()?;
-        Some((&login.user, &login.password))
     }
 
     /// Adds everything to a digest, credentials included: only the digest is kept.

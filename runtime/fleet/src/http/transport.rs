@@ -46,6 +46,7 @@ mod tls;
 
 pub use answer_memory::{AnswerAccount, AnswerUse};
 pub use connection_counts::{ConnectionCount, ConnectionCounts};
+pub use connector::ProxiedConnector;
 pub use error::TransportError;
 pub use options::TransportOptions;
 pub use sockets::SocketUse;
@@ -86,6 +87,8 @@ pub(crate) struct Call {
     pub(crate) identity: Option<Identity>,
     /// `None`: the host's own call, which takes a slot of the host.
     pub(crate) owner: Option<Owner>,
+    /// Whether it takes no slot and no turn of the rate limit, such as the renewal of a Lease.
+    pub(crate) is_apart: bool,
     /// `None`: the host's own call, whose answer is not charged.
     pub(crate) charge: Option<Charge>,
     /// The logical cluster that a call to a wildcard endpoint is for; `None`: all of them.
@@ -105,6 +108,7 @@ impl Call {
             header: None,
             identity: None,
             owner: None,
+            is_apart: false,
             charge: None,
             workspace: None,
             traceparent: None,

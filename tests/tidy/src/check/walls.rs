@@ -30,8 +30,8 @@ const IMPORTS: [(&str, &[&str]); 10] = [
     ("tests/tidy", &[]),
 ];
 
-/// Crates that could speak to API servers, by the folder in which they must not. The program asks its own admin endpoint over HTTP, and
-/// registries are no API servers.
+/// Names that could speak to API servers, by the folder in which they must not. The program asks its own admin endpoint over HTTP, and
+/// `registry` speaks HTTP to registries, over streams that `fleet::http` opens.
 const CLIENTS: [(&str, &[&str]); 5] = [
     (
         "runtime/fleet/src/",
@@ -53,7 +53,10 @@ const CLIENTS: [(&str, &[&str]); 5] = [
             "tower",
         ],
     ),
-    ("runtime/registry/src/", &["kube_client"]),
+    (
+        "runtime/registry/src/",
+        &["kube_client", "HttpConnector", "TcpStream"],
+    ),
     (
         "runtime/author/src/",
         &[

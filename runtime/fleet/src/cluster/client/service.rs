@@ -75,7 +75,7 @@ impl Client {
             .as_ref()
             .map_or(WRITE_DEADLINE, |pass| pass.time_left().min(WRITE_DEADLINE));
         let host = backend.connection.host().clone();
-        let write = async move { backend.connection.send_fenced(call, limit, pass).await };
+        let write = async move { backend.connection.send_here(call, limit, pass).await };
         let task = self.scope.writes.spawn_on(write, &host);
         let answer = self.within(Awaited::Answer, task).await?;
         let ended =

@@ -323,7 +323,7 @@ impl Client {
             let history = backend.continuity.histories_lost();
             let answer = backend
                 .connection
-                .send_fenced(call, limit, pass.clone())
+                .send_here(call, limit, pass.clone())
                 .await;
             let answer = error_for_status(answer.map_err(unread)?)?;
             // An answer of a lost history must not enter a rebuilt cache, where its version would be newer than all others.

@@ -64,8 +64,7 @@ impl ProxyFromEnvironment {
     }
 
     /// The proxy for a server; `None`: it is reached directly, as `localhost` and loopback addresses always are.
-    #[must_use]
-    pub fn for_target(&self, target: &Uri) -> Option<Proxy> {
+    pub(crate) fn for_target(&self, target: &Uri) -> Option<Proxy> {
         let (proxy, default_port) = match target.scheme_str()? {
             "https" => (&self.inner.https, 443),
             "http" => (&self.inner.http, 80),

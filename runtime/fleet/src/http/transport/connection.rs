@@ -229,60 +229,33 @@ impl Connection {
         let task = AbortOnDrop(
             self.inner
                 .host
-                .spawn(async move { this.send_here(call, timeout).await }),
+                .spawn(async move { this.send_here(call, timeout, None).await }),
         );
         task.join()
             .await
             .unwrap_or_else(|error| Err(self.unreachable(error.to_string())))
     }
 
-    /// As [`Self::send`], for a caller on the host's runtime (a detached write).
+    /// As [`Self::send`], for a caller on the host's runtime. The body is sent only while the pass, if there is one, is valid.
     pub(crate) async fn send_here(
-        &self,
-        call: Call,
-        timeout: Duration,
-    ) -> Result<Answer, TransportError> {
-        self.send_fenced(call, timeout, None).await
-    }
-
-    /// As [`Self::send_here`]. The body is sent only while the pass is valid.
-    pub(crate) async fn send_fenced(
         &self,
         call: Call,
         timeout: Duration,
         pass: Option<Pass>,
     ) -> Result<Answer, TransportError> {
         let until = tokio::time::Instant::now() + timeout;
-        let slot = self.slot(call.owner.as_ref());
+        let slot = self.slot(&call);
         let Ok(_slot) = tokio::time::timeout_at(until, slot).await else {
             return Err(self.no_slot(call.owner.as_ref(), timeout));
         };
-        // After the slot, so that an owner's slots limit how many turns of the rate limit its calls book in advance.
-        let call = async {
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            self.wait_turn(left).await?;
+        let answer = async {
+            // After the slot, so that an owner's slots limit how many turns of the rate limit its calls book in advance.
+            if !call.is_apart {
+                let left = until.saturating_duration_since(tokio::time::Instant::now());
+                self.wait_turn(left).await?;
+            }
             self.exchange_call(call, pass).await
         };
-        self.within(until, timeout, call).await
-    }
-
-    /// As [`Self::send_here`], without a slot and without the rate limit, such as for the renewal of a Lease.
-    pub(crate) async fn send_apart(
-        &self,
-        call: Call,
-        timeout: Duration,
-    ) -> Result<Answer, TransportError> {
-        let until = tokio::time::Instant::now() + timeout;
-        self.within(until, timeout, self.exchange_call(call, None))
-            .await
-    }
-
-    async fn within(
-        &self,
-        until: tokio::time::Instant,
-        timeout: Duration,
-        answer: impl Future<Output = Result<Answer, TransportError>>,
-    ) -> Result<Answer, TransportError> {
         match tokio::time::timeout_at(until, answer).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -295,9 +268,12 @@ impl Connection {
         }
     }
 
-    /// A slot for one call. The caller bounds the wait.
-    async fn slot(&self, owner: Option<&Owner>) -> (Option<Slot>, Option<SemaphorePermit<'_>>) {
-        match owner {
+    /// A slot for one call, if it needs one. The caller bounds the wait.
+    async fn slot(&self, call: &Call) -> (Option<Slot>, Option<SemaphorePermit<'_>>) {
+        if call.is_apart {
+            return (None, None);
+        }
+        match &call.owner {
             Some(owner) => (Some(self.inner.slots.take(owner).await), None),
             // The semaphore is never closed, so this waits or succeeds.
             None => (None, self.inner.host_slots.acquire().await.ok()),

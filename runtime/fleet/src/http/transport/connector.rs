@@ -1,6 +1,7 @@
-//! Opens the stream of bytes to a server, directly or through its proxy. Entry point: [`Connector::new`].
+//! Opens the stream of bytes to a server, directly or through its proxy. Entry points: [`Connector::new`] for API servers,
+//! [`ProxiedConnector::new`] for others.
 //!
-//! A connector is a tower service, which `dial` wraps in TLS.
+//! A connector is a tower service, which its user wraps in TLS.
 //!
 //! Invariants:
 //! * No socket is opened to an address that the kubeconfig's [`AllowServers`] refuses. Names are resolved for each connection, and the socket
@@ -8,10 +9,10 @@
 //! * The proxy of a kubeconfig is checked in the same way, and the name of the server behind it. The environment's proxy is not checked: the
 //!   operator named it.
 
-use super::TransportOptions;
 use super::credentials::CredentialsError;
 use super::proxy::{Origin, ProxyError, ServerProxy};
 use crate::http::config::AllowServers;
+use crate::http::proxy::ProxyFromEnvironment;
 use futures::future::BoxFuture;
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
@@ -56,7 +57,7 @@ struct ToProxy {
 }
 
 impl Connector {
-    /// `proxy`: the server's proxy, with TLS for the connection to it.
+    /// `proxy`: the server's proxy, with TLS for the connection to it. `timeout`: for a connection of TCP.
     ///
     /// # Errors
     /// [`CredentialsError::Proxy`].
@@ -64,14 +65,14 @@ impl Connector {
         allow_servers: AllowServers,
         proxy: Option<(ServerProxy, ClientConfig)>,
         resolver: Resolver,
-        options: &TransportOptions,
+        timeout: Duration,
     ) -> Result<Self, CredentialsError> {
         let tcp = |allow_servers| {
             let resolver = CheckedResolver {
                 allow_servers,
                 resolver,
             };
-            tcp(resolver, options)
+            tcp(resolver, timeout)
         };
         let first_hop = match proxy {
             None => FirstHop::Server(tcp(allow_servers.clone())),
@@ -138,11 +139,67 @@ impl Service<Uri> for Connector {
     }
 }
 
-fn tcp(resolver: CheckedResolver, options: &TransportOptions) -> Tcp {
+/// Opens streams to servers that are no API servers, each through the proxy that the environment names for it. A proxy makes a tunnel, so
+/// that it sees no request. Cheap to clone.
+#[derive(Clone)]
+pub struct ProxiedConnector {
+    environment: ProxyFromEnvironment,
+    tls: ClientConfig,
+    timeout: Duration,
+}
+
+/// A failure at a proxy. Its text has the cause.
+#[derive(Debug, thiserror::Error)]
+#[error("through the proxy {proxy}: {cause}")]
+struct ThroughProxy {
+    proxy: String,
+    cause: BoxError,
+}
+
+impl ProxiedConnector {
+    /// `tls`: for connections to proxies. `timeout`: for a connection of TCP.
+    #[must_use]
+    pub fn new(environment: ProxyFromEnvironment, tls: ClientConfig, timeout: Duration) -> Self {
+        Self {
+            environment,
+            tls,
+            timeout,
+        }
+    }
+
+    async fn open(self, server: Uri) -> Result<ServerStream, BoxError> {
+        let proxy = self.environment.for_target(&server);
+        let proxy = proxy.map(|proxy| (ServerProxy::of_environment(proxy), self.tls));
+        let name = proxy.as_ref().map(|(proxy, _)| proxy.to_string());
+        let any = AllowServers::any();
+        let connector = Connector::new(any, proxy, system_resolver(), self.timeout)?;
+        let opened = connector.open(server).await;
+        opened.map_err(|cause| match name {
+            Some(proxy) => ThroughProxy { proxy, cause }.into(),
+            None => cause,
+        })
+    }
+}
+
+impl Service<Uri> for ProxiedConnector {
+    type Response = ServerStream;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<ServerStream, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        Box::pin(self.clone().open(server))
+    }
+}
+
+fn tcp(resolver: CheckedResolver, timeout: Duration) -> Tcp {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(options.connect_timeout));
+    tcp.set_connect_timeout(Some(timeout));
     tcp.set_keepalive(Some(Duration::from_secs(30)));
     tcp
 }
@@ -205,8 +262,8 @@ mod tests {
     ) -> Connector {
         let tls = client_config(&Trust::Anyone, None).unwrap();
         let proxy = proxy.map(|proxy| (proxy, tls));
-        let options = TransportOptions::default();
-        Connector::new(allow.clone(), proxy, resolver(addresses), &options).unwrap()
+        let timeout = Duration::from_secs(10);
+        Connector::new(allow.clone(), proxy, resolver(addresses), timeout).unwrap()
     }
 
     /// The error of a connection that must not be made.

@@ -99,7 +99,8 @@ impl Dialer {
     ) -> Result<Self, CredentialsError> {
         let proxy = tls.proxy.as_ref().map(|(proxy, _)| proxy.clone());
         let allowed = access.allow_servers.clone();
-        let connector = Connector::new(allowed, tls.proxy, system_resolver(), options)?;
+        let timeout = options.connect_timeout;
+        let connector = Connector::new(allowed, tls.proxy, system_resolver(), timeout)?;
         let url = &access.url;
         let authority = url.authority().map_or("", |a| a.as_str());
         let target = format!("{}://{authority}", url.scheme_str().unwrap_or("https"));
@@ -110,7 +111,7 @@ impl Dialer {
             target: target.parse().map_err(|_| CredentialsError::Url)?,
             server: url.to_string(),
             host: host.clone(),
-            timeout: options.connect_timeout,
+            timeout,
             ping_after: options.ping_after,
             ping_grace: options.ping_grace,
             sockets,

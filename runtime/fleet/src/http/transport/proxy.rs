@@ -108,6 +108,15 @@ impl ServerProxy {
         })
     }
 
+    /// A proxy of the environment that makes a tunnel, also to a server without TLS.
+    pub(super) fn of_environment(proxy: Proxy) -> Self {
+        Self {
+            proxy,
+            origin: Origin::Environment,
+            forwards: false,
+        }
+    }
+
     pub(super) fn origin(&self) -> Origin {
         self.origin
     }
