@@ -31,6 +31,7 @@ pub mod file;
 pub mod private_folder;
 mod program;
 mod task;
+pub mod fair;
 mod queue;
 pub mod metrics;
 mod clock;

@@ -1,9 +1,7 @@
-//! Resources that calls and guests wait for before they begin, fairly by tenant: instance slots, memory, compile permits.
-//! Entry point: [`semaphore::FairSemaphore`], of [`slots::Slots`], [`memory::Memory`] or [`compilations::Compilations`].
+//! What calls and guests wait for before they begin, fairly by tenant, each a resource of a [`FairSemaphore`](windlass_fleet::fair):
+//! [`slots`] for instances, [`memory`], and permits for [`compilations`]. [`evictable`]: idle instances, which make room.
 
 pub(crate) mod compilations;
 pub(crate) mod evictable;
 pub(crate) mod memory;
-pub(crate) mod semaphore;
 pub(crate) mod slots;
-mod wait_list;

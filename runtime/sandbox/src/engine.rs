@@ -6,7 +6,6 @@ pub(crate) use config::compiling;
 
 use crate::admission::compilations::{Compilations, CompilePermit};
 use crate::admission::evictable::EvictableInstances;
-use crate::admission::semaphore::FairSemaphore;
 use crate::admission::slots::{Slot, Slots};
 use crate::cache::{Cache, CacheError};
 use crate::contract::windlass::runtime::{client, clock, config as config_import, fleet, log};
@@ -24,6 +23,7 @@ use std::time::{Duration, Instant};
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 use windlass_fleet::TenantName;
+use windlass_fleet::fair::FairSemaphore;
 
 /// How often idle instances are checked for their age.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -115,12 +115,12 @@ impl Sandbox {
                 plain,
                 with_fleet,
                 scheduler,
-                slots: FairSemaphore::<Slots>::new(instances as usize),
+                slots: FairSemaphore::new(Slots::new(instances as usize)),
                 teardown: Arc::new(teardown),
                 evictable: EvictableInstances::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
-                compilations: FairSemaphore::<Compilations>::new(),
+                compilations: FairSemaphore::new(Compilations::default()),
             }),
             natives: NativeGuests::default(),
         })
@@ -170,7 +170,7 @@ impl Sandbox {
         if let Some(slot) = slots.try_acquire(tenant.name(), loading, ()) {
             return slot;
         }
-        if slots.is_at_ceiling(tenant.name()) {
+        if slots.read(|slots| slots.is_at_ceiling(tenant.name())) {
             tenant.evictable().evict_one();
         } else {
             self.inner.evictable.evict_one();

@@ -5,7 +5,7 @@ pub(crate) mod denials;
 pub(crate) mod usage;
 
 use crate::admission::evictable::EvictableInstances;
-use crate::admission::memory::{Reservation, Reservations};
+use crate::admission::memory::{Memory, Reservation, Reservations};
 use crate::options::{Rate, TenantLimits};
 use crate::tenant::usage::nanoseconds;
 use arc_swap::ArcSwap;
@@ -43,7 +43,7 @@ impl Tenant {
             name,
             limits: ArcSwap::from_pointee(limits.clone()),
             memory: AtomicUsize::new(0),
-            reservations: Reservations::new(limits.memory),
+            reservations: Reservations::new(Memory::new(limits.memory)),
             computed: AtomicU64::new(0),
             requests: ArcSwap::from_pointee(semaphore(limits)),
             rate: Mutex::new(bucket(limits.requests_per_second)),
@@ -60,7 +60,7 @@ impl Tenant {
     /// Memory of its live instances, and of answers that are held for them, in bytes.
     #[must_use]
     pub fn memory_used(&self) -> usize {
-        self.memory.load(Ordering::Relaxed) + self.reservations.answers()
+        self.memory.load(Ordering::Relaxed) + self.reservations.read(Memory::answers)
     }
 
     /// Processor time of its guests.
@@ -80,7 +80,8 @@ impl Tenant {
     pub fn set_limits(&self, limits: &TenantLimits) {
         let old = self.limits.swap(Arc::new(limits.clone()));
         if old.memory != limits.memory {
-            self.reservations.set_limit(limits.memory);
+            let limit = limits.memory;
+            self.reservations.update(|memory| memory.set_limit(limit));
         }
         if old.requests_in_flight != limits.requests_in_flight {
             self.requests.store(Arc::new(semaphore(limits)));
@@ -140,7 +141,8 @@ impl Tenant {
 
     fn try_charge(&self, bytes: usize) -> bool {
         let limit = self.limits.load().memory;
-        let limit = limit.saturating_sub(self.reservations.answers_beyond_reserve());
+        let answers = self.reservations.read(Memory::answers_beyond_reserve);
+        let limit = limit.saturating_sub(answers);
         let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.memory
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
@@ -153,7 +155,11 @@ impl Tenant {
 
     /// Charges memory for an answer. Idle instances are evicted for it. `false`: there is not enough.
     pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
-        while !self.reservations.charge_answer(bytes) {
+        let charge = || {
+            self.reservations
+                .update(|memory| memory.charge_answer(bytes))
+        };
+        while !charge() {
             if !self.evictable.evict_one() {
                 return false;
             }
@@ -162,7 +168,8 @@ impl Tenant {
     }
 
     pub(crate) fn release_answer(&self, bytes: usize) {
-        self.reservations.release_answer(bytes);
+        self.reservations
+            .update(|memory| memory.release_answer(bytes));
     }
 
     /// Takes a token of the rate for one API call. Returns how long the call has to wait, `None` if that is longer than `patience`.

@@ -65,7 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The owner of a call. Its slots in a cluster are limited; the host's own calls have no owner.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner {
     /// Code outside controllers.
     Program,

@@ -3,11 +3,9 @@
 //! There are two permits, and a tenant has one at a time. So a tenant with many slow components leaves the other permit to everybody
 //! else. The next permit goes to the tenant that has waited longest since it last gave one back.
 
-use super::semaphore::{FairSemaphore, Permit};
-use super::wait_list::{First, Resource};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use windlass_fleet::TenantName;
+use windlass_fleet::fair::{First, Permit, Resource};
 
 /// Components that are compiled at once. Each may take all the memory that a compiler is allowed.
 const PERMITS: usize = 2;
@@ -44,17 +42,10 @@ impl Resource for Compilations {
     }
 }
 
-impl FairSemaphore<Compilations> {
-    /// No permit is given out yet.
-    pub(crate) fn new() -> Arc<Self> {
-        Self::of(Compilations::default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::wait_list::WaitList;
+    use windlass_fleet::fair::WaitList;
 
     fn tenant(name: &str) -> TenantName {
         TenantName::new(name).unwrap()
@@ -70,7 +61,7 @@ mod tests {
     }
 
     fn next(list: &mut WaitList<Compilations, usize>) -> Option<usize> {
-        list.next().map(|(.., waiter)| waiter)
+        list.serve_next().map(|(.., waiter)| waiter)
     }
 
     #[test]

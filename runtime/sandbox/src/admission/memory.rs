@@ -4,9 +4,7 @@
 //! slot meanwhile, so it keeps no other call from ending. A tenant without instances can always reserve, however much it asks for:
 //! memory beyond the limit is refused when the instance allocates it.
 
-use super::semaphore::{FairSemaphore, Permit};
-use super::wait_list::{First, Resource};
-use std::sync::Arc;
+use windlass_fleet::fair::{FairSemaphore, First, Permit, Resource};
 
 /// One eighth of a tenant's limit is reserved for answers of API servers, beyond the reservations of instances. Without it, a tenant whose
 /// instances have all of its memory could not read anything. The tenant may exceed its limit by as much.
@@ -31,7 +29,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// No reservations yet. `limit` is in bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
             reserved: 0,
@@ -39,10 +37,9 @@ impl Memory {
         }
     }
 
-    /// Reserved bytes.
-    #[cfg(test)]
-    pub(super) fn reserved(&self) -> usize {
-        self.reserved
+    /// Changes the limit. Reservations beyond a smaller limit stay until their instances end.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// A demand beyond the limit is cut to it, so that it fits once nothing else is reserved.
@@ -54,7 +51,8 @@ impl Memory {
         self.limit / RESERVED_ONE_IN
     }
 
-    fn charge_answer(&mut self, bytes: usize) -> bool {
+    /// Charges an answer, before calls that wait. `false`: there is not enough.
+    pub(crate) fn charge_answer(&mut self, bytes: usize) -> bool {
         let Some(reserved) = self.reserved.checked_add(bytes) else {
             return false;
         };
@@ -64,6 +62,22 @@ impl Memory {
         }
         (self.reserved, self.answers) = (reserved, answers);
         true
+    }
+
+    /// Takes back the charge of answers.
+    pub(crate) fn release_answer(&mut self, bytes: usize) {
+        self.answers -= bytes;
+        self.reserved -= bytes;
+    }
+
+    /// Bytes charged for answers.
+    pub(crate) fn answers(&self) -> usize {
+        self.answers
+    }
+
+    /// Of these, the bytes that instances cannot reserve.
+    pub(crate) fn answers_beyond_reserve(&self) -> usize {
+        self.answers.saturating_sub(self.reserve_for_answers())
     }
 }
 
@@ -92,73 +106,24 @@ impl Resource for Memory {
     }
 }
 
-impl Reservations {
-    /// No reservations yet. `limit` is in bytes.
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Self::of(Memory::new(limit))
-    }
-
-    /// Changes the limit. Reservations beyond a smaller limit stay until their instances end.
-    pub(crate) fn set_limit(self: &Arc<Self>, limit: usize) {
-        self.update(|memory| memory.limit = limit);
-    }
-
-    /// Charges an answer, before calls that wait. `false`: there is not enough.
-    pub(crate) fn charge_answer(self: &Arc<Self>, bytes: usize) -> bool {
-        self.update(|memory| memory.charge_answer(bytes))
-    }
-
-    /// Takes back the charge of answers.
-    pub(crate) fn release_answer(self: &Arc<Self>, bytes: usize) {
-        if bytes > 0 {
-            self.update(|memory| {
-                memory.answers -= bytes;
-                memory.reserved -= bytes;
-            });
-        }
-    }
-
-    /// Bytes charged for answers.
-    pub(crate) fn answers(&self) -> usize {
-        self.read(|memory| memory.answers)
-    }
-
-    /// Of these, the bytes that instances cannot reserve.
-    pub(crate) fn answers_beyond_reserve(&self) -> usize {
-        self.read(|memory| memory.answers.saturating_sub(memory.reserve_for_answers()))
-    }
-}
-
-impl Reservation {
-    /// Raises the reservation to what the instance has now, if that is more.
-    pub(crate) fn cover(&mut self, bytes: usize) {
-        if let Some(more) = bytes.checked_sub(self.amount) {
-            self.amount = bytes;
-            self.semaphore.update(|memory| memory.reserved += more);
-        }
-    }
-
-    /// Moves all of it out of this one.
-    pub(crate) fn take(&mut self) -> Self {
-        Self {
-            semaphore: self.semaphore.clone(),
-            tenant: (),
-            amount: std::mem::take(&mut self.amount),
-        }
+/// Raises a reservation to what its instance has now, if that is more.
+pub(crate) fn cover(reservation: &mut Reservation, bytes: usize) {
+    if let Some(more) = bytes.checked_sub(reservation.amount()) {
+        reservation.set_amount(bytes, |memory| memory.reserved += more);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::wait_list::WaitList;
+    use windlass_fleet::fair::WaitList;
 
     fn list(limit: usize) -> WaitList<Memory, &'static str> {
         WaitList::new(Memory::new(limit))
     }
 
     fn next(list: &mut WaitList<Memory, &'static str>) -> Option<(&'static str, usize)> {
-        list.next().map(|((), bytes, waiter)| (waiter, bytes))
+        list.serve_next().map(|((), bytes, waiter)| (waiter, bytes))
     }
 
     #[test]
@@ -190,46 +155,48 @@ mod tests {
         assert_eq!(next(&mut list), Some(("greedy", 100)));
         list.wait(&(), false, 1, "other");
         assert_eq!(next(&mut list), None);
-        list.resource.limit = 10;
+        list.resource.set_limit(10);
         list.give_back(&(), 100);
         assert_eq!(next(&mut list), Some(("other", 1)));
     }
 
     #[test]
     fn answers_take_what_instances_leave_and_always_find_their_reserve() {
-        let reservations = Reservations::new(80);
+        let reservations = Reservations::new(Memory::new(80));
         let reserve = |bytes| reservations.try_acquire(&(), false, bytes);
-        assert!(reservations.charge_answer(30));
+        let charge = |bytes| reservations.update(|memory| memory.charge_answer(bytes));
+        let release = |bytes| reservations.update(|memory| memory.release_answer(bytes));
+        assert!(charge(30));
         let instance = reserve(50);
-        assert!(instance.is_some() && !reservations.charge_answer(1));
-        assert_eq!(reservations.answers_beyond_reserve(), 20);
+        assert!(instance.is_some() && !charge(1));
+        assert_eq!(reservations.read(Memory::answers_beyond_reserve), 20);
         assert!(reserve(1).is_none());
-        reservations.release_answer(21);
-        assert!(reservations.charge_answer(1), "ten are reserved");
+        release(21);
+        assert!(charge(1), "ten are reserved");
         let other = reserve(20);
-        assert!(other.is_some() && !reservations.charge_answer(1));
-        reservations.release_answer(10);
+        assert!(other.is_some() && !charge(1));
+        release(10);
         let full = reserve(10);
-        assert!(full.is_some() && reservations.charge_answer(10));
-        assert!(!reservations.charge_answer(1), "beyond the reserve");
-        reservations.release_answer(10);
+        assert!(full.is_some() && charge(10));
+        assert!(!charge(1), "beyond the reserve");
+        release(10);
         drop((instance, other, full));
-        assert_eq!(reservations.read(Memory::reserved), 0);
+        assert_eq!(reservations.read(|memory| memory.reserved), 0);
     }
 
     #[tokio::test]
     async fn what_an_instance_uses_beyond_its_reservation_is_not_reserved_for_others() {
-        let reservations = Reservations::new(100);
-        let reserved = || reservations.read(Memory::reserved);
+        let reservations = Reservations::new(Memory::new(100));
+        let reserved = || reservations.read(|memory| memory.reserved);
         let mut first = reservations.try_acquire(&(), false, 10).unwrap();
-        first.cover(5);
+        cover(&mut first, 5);
         assert_eq!(reserved(), 10);
-        first.cover(95);
+        cover(&mut first, 95);
         assert!(reservations.try_acquire(&(), false, 10).is_none());
         let waits = reservations.acquire(&(), false, 10);
         tokio::pin!(waits);
         assert!(futures::poll!(&mut waits).is_pending());
-        reservations.set_limit(200);
+        reservations.update(|memory| memory.set_limit(200));
         let second = waits.await;
         assert_eq!(reserved(), 105);
         let taken = first.take();

@@ -3,11 +3,8 @@
 //! A call beyond the slots waits. The next free slot goes to the waiting tenant with the fewest slots. A call that runs cannot be
 //! preempted, so no tenant may have all slots, and a few are reserved for guests that are being loaded.
 
-use super::semaphore::{FairSemaphore, Permit};
-use super::wait_list::{First, Resource};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use windlass_fleet::TenantName;
+use windlass_fleet::fair::{First, Held, Permit, Resource};
 
 /// One slot in 16 is reserved for guests that are being loaded, which are few at a time. They load even while calls hold all other slots.
 const RESERVED_ONE_IN: usize = 16;
@@ -29,12 +26,12 @@ pub(crate) struct Slots {
     reserve: usize,
     /// Most slots of one tenant.
     ceiling: usize,
-    /// Only tenants that have a slot.
-    held: BTreeMap<TenantName, usize>,
+    held: Held<TenantName>,
 }
 
 impl Slots {
-    fn new(size: usize) -> Self {
+    /// So many slots, all free.
+    pub(crate) fn new(size: usize) -> Self {
         let reserve = if size < FEWEST_WITH_RESERVE {
             0
         } else {
@@ -44,16 +41,13 @@ impl Slots {
             free: size,
             reserve,
             ceiling: (size * CEILING.0 / CEILING.1).max(1),
-            held: BTreeMap::new(),
+            held: Held::default(),
         }
     }
 
-    fn held(&self, tenant: &TenantName) -> usize {
-        self.held.get(tenant).copied().unwrap_or_default()
-    }
-
-    fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
-        self.held(tenant) >= self.ceiling
+    /// Whether a tenant has as many slots as one tenant may have.
+    pub(crate) fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
+        self.held.by(tenant) >= self.ceiling
     }
 }
 
@@ -71,43 +65,30 @@ impl Resource for Slots {
     }
 
     fn rank(&self, first: &First<'_, TenantName>) -> Self::Rank {
-        let is_call = first.ticket.is_call;
-        let held = if is_call { self.held(first.tenant) } else { 0 };
-        (is_call, held, first.ticket.arrival)
+        let is_patient = first.ticket.is_patient;
+        let held = if is_patient {
+            self.held.by(first.tenant)
+        } else {
+            0
+        };
+        (is_patient, held, first.ticket.arrival)
     }
 
     fn take(&mut self, tenant: &TenantName, (): ()) {
         self.free -= 1;
-        *self.held.entry(tenant.clone()).or_default() += 1;
+        self.held.add(tenant, 1);
     }
 
     fn give_back(&mut self, tenant: &TenantName, (): ()) {
         self.free += 1;
-        if let Some(held) = self.held.get_mut(tenant) {
-            *held -= 1;
-            if *held == 0 {
-                self.held.remove(tenant);
-            }
-        }
-    }
-}
-
-impl FairSemaphore<Slots> {
-    /// All slots are free.
-    pub(crate) fn new(size: usize) -> Arc<Self> {
-        Self::of(Slots::new(size))
-    }
-
-    /// Whether a tenant has as many slots as one tenant may have.
-    pub(crate) fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
-        self.read(|slots| slots.is_at_ceiling(tenant))
+        self.held.subtract(tenant, 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::wait_list::WaitList;
+    use windlass_fleet::fair::WaitList;
 
     fn name(of: &str) -> TenantName {
         TenantName::new(of).unwrap()
@@ -130,10 +111,10 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..4 {
             list.give_back(&a, ());
-            order.extend(list.next().map(|(.., waiter)| waiter));
+            order.extend(list.serve_next().map(|(.., waiter)| waiter));
         }
         assert_eq!(order, ["c", "b1", "b2", "a"]);
-        assert!(list.next().is_none() && list.is_empty());
+        assert!(list.serve_next().is_none() && list.is_empty());
     }
 
     #[test]
@@ -147,7 +128,7 @@ mod tests {
         list.wait(&b, false, (), "call");
         list.wait(&a, true, (), "load");
         list.give_back(&b, ());
-        assert_eq!(list.next().map(|(.., waiter)| waiter), Some("load"));
+        assert_eq!(list.serve_next().map(|(.., waiter)| waiter), Some("load"));
     }
 
     #[test]
@@ -156,6 +137,7 @@ mod tests {
         assert!(list.try_take(&name("a"), false, ()).is_some());
         list.give_back(&name("a"), ());
         assert!(list.try_take(&name("b"), true, ()).is_some());
-        assert!(!list.resource.held.contains_key(&name("a")));
+        list.give_back(&name("b"), ());
+        assert!(list.resource.held.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Limits on the memory and the tables of an instance, and on the memory of all instances of a tenant. Entry point: [`Meter`].
 
-use crate::admission::memory::Reservation;
+use crate::admission::memory::{Reservation, cover};
 use crate::tenant::context::GuestContext;
 use crate::tenant::usage::Limit;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Meter {
             return Err(Refusal::Tenant);
         }
         self.charge.memory += more;
-        self.charge.reservation.cover(self.charge.memory);
+        cover(&mut self.charge.reservation, self.charge.memory);
         Ok(())
     }
 

@@ -16,10 +16,10 @@
 //! [`TransportOptions::max_body`](super::TransportOptions::max_body), charged to no tenant, and never wait here.
 
 use crate::api::{ApiCode, ApiError};
+use crate::fair::Held;
 use crate::name::TenantName;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,31 +96,24 @@ struct State {
     held: usize,
     peak: usize,
     rejected: u64,
-    /// Bytes of each tenant that holds any.
-    tenants: HashMap<TenantName, usize>,
+    by_tenant: Held<TenantName>,
 }
 
 impl State {
     fn take(&mut self, limit: usize, tenant: &TenantName, bytes: usize) -> bool {
-        let own = self.tenants.get(tenant).copied().unwrap_or_default();
         let free = limit.saturating_sub(self.held.saturating_add(bytes));
-        if own.saturating_add(bytes) > free {
+        if self.by_tenant.by(tenant).saturating_add(bytes) > free {
             return false;
         }
         self.held += bytes;
         self.peak = self.peak.max(self.held);
-        *self.tenants.entry(tenant.clone()).or_default() += bytes;
+        self.by_tenant.add(tenant, bytes);
         true
     }
 
     fn release(&mut self, tenant: &TenantName, bytes: usize) {
         self.held -= bytes;
-        if let Some(own) = self.tenants.get_mut(tenant) {
-            *own -= bytes;
-            if *own == 0 {
-                self.tenants.remove(tenant);
-            }
-        }
+        self.by_tenant.subtract(tenant, bytes);
     }
 }
 
@@ -301,7 +294,7 @@ mod tests {
         drop((a, b, c));
         let usage = answers.usage();
         assert_eq!((usage.held, usage.peak, usage.rejected), (0, 105, 1));
-        assert!(answers.state.lock().tenants.is_empty());
+        assert!(answers.state.lock().by_tenant.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use super::connection_counts::ConnectionCounts;
 use super::pool::{Outgoing, Purpose};
 use super::read_answer::{Unread, read};
 use super::request_body::RequestBody;
-use super::slots::{Slot, Slots};
+use super::slots::{CallSlots, Slot, Slots};
 use super::{
     Answer, Call, Charge, Owner, TransportError, TransportOptions, retry_after, root_cause,
 };
@@ -54,7 +54,7 @@ struct Inner {
     is_local: bool,
     host: Handle,
     /// A slot for each call in flight, without watches and the host's own calls.
-    slots: Slots,
+    slots: Arc<Slots>,
     /// A permit for each call of the host's own.
     host_slots: Semaphore,
     /// A permit for each open watch.
@@ -111,7 +111,7 @@ impl Connection {
                 server: config.server(),
                 is_local,
                 host: host.clone(),
-                slots: Slots::new(options.in_flight.max(1)),
+                slots: Slots::new(CallSlots::new(options.in_flight.max(1))),
                 host_slots: Semaphore::new(HOST_SLOTS),
                 watches: Arc::new(Semaphore::new(options.watches.max(1))),
                 rate: options.rate.map(bucket),
@@ -274,7 +274,10 @@ impl Connection {
             return (None, None);
         }
         match &call.owner {
-            Some(owner) => (Some(self.inner.slots.take(owner).await), None),
+            Some(owner) => {
+                let slot = self.inner.slots.acquire(owner, false, ()).await;
+                (Some(slot), None)
+            }
             // The semaphore is never closed, so this waits or succeeds.
             None => (None, self.inner.host_slots.acquire().await.ok()),
         }

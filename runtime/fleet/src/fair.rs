@@ -1,45 +1,56 @@
-//! Permits for a resource that tenants share fairly. Entry points: [`FairSemaphore`] and [`Permit`].
+//! Permits for a resource that tenants share fairly. Entry point: [`FairSemaphore`].
+//!
+//! A [`Resource`] says how much there is, what a tenant may take, and who is next. What is shared in this way: slots for calls to an API
+//! server, and in the sandbox slots for instances, memory, and permits to compile. [`Held`] counts what each tenant has, also for the
+//! memory of answers, whose waiters have no line: they wait for a tenant's account too, which gives no notice.
 //!
 //! The semaphore's mutex is held while one waiter after the other is chosen, and never while a permit is sent or dropped: a dropped
 //! permit locks it again.
 
-use super::wait_list::{Resource, Ticket, WaitList};
+mod held;
+mod wait_list;
+
+pub use held::Held;
+pub use wait_list::{First, Resource, Ticket, WaitList};
+
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 type Waiters<R> = WaitList<R, oneshot::Sender<Permit<R>>>;
 
-/// A resource, and the calls that wait for it.
+/// A resource, and those who wait for it.
 #[derive(Debug)]
-pub(crate) struct FairSemaphore<R: Resource> {
+pub struct FairSemaphore<R: Resource> {
     waiters: Mutex<Waiters<R>>,
 }
 
-/// What one call has taken, until it is dropped.
+/// What has been taken at once. Dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Permit<R: Resource> {
-    pub(super) semaphore: Arc<FairSemaphore<R>>,
-    pub(super) tenant: R::Tenant,
-    pub(super) amount: R::Amount,
+pub struct Permit<R: Resource> {
+    semaphore: Arc<FairSemaphore<R>>,
+    tenant: R::Tenant,
+    amount: R::Amount,
 }
 
 impl<R: Resource> FairSemaphore<R> {
-    pub(super) fn of(resource: R) -> Arc<Self> {
+    /// A resource of which nothing is taken yet.
+    #[must_use]
+    pub fn new(resource: R) -> Arc<Self> {
         Arc::new(Self {
             waiters: Mutex::new(WaitList::new(resource)),
         })
     }
 
-    /// Takes an amount if there is enough and no call of the tenant waits. `loading`: for a guest that is being loaded, which comes
-    /// before calls.
-    pub(crate) fn try_acquire(
+    /// Takes an amount if there is enough and nobody of the tenant waits. `urgent`: before those of the tenant that are not.
+    #[must_use]
+    pub fn try_acquire(
         self: &Arc<Self>,
         tenant: &R::Tenant,
-        loading: bool,
+        urgent: bool,
         amount: R::Amount,
     ) -> Option<Permit<R>> {
-        let amount = self.waiters.lock().try_take(tenant, loading, amount)?;
+        let amount = self.waiters.lock().try_take(tenant, urgent, amount)?;
         Some(self.permit(tenant.clone(), amount))
     }
 
@@ -47,21 +58,21 @@ impl<R: Resource> FairSemaphore<R> {
     ///
     /// # Cancellation
     /// Dropping the future leaves the line.
-    pub(crate) async fn acquire(
+    pub async fn acquire(
         self: &Arc<Self>,
         tenant: &R::Tenant,
-        loading: bool,
+        urgent: bool,
         amount: R::Amount,
     ) -> Permit<R> {
         loop {
             let (sender, receiver) = oneshot::channel();
             let ticket = {
                 let mut waiters = self.waiters.lock();
-                if let Some(amount) = waiters.try_take(tenant, loading, amount) {
+                if let Some(amount) = waiters.try_take(tenant, urgent, amount) {
                     drop(waiters);
                     return self.permit(tenant.clone(), amount);
                 }
-                waiters.wait(tenant, loading, amount, sender)
+                waiters.wait(tenant, urgent, amount, sender)
             };
             let _leaves = Leaves {
                 semaphore: self,
@@ -74,17 +85,19 @@ impl<R: Resource> FairSemaphore<R> {
         }
     }
 
-    /// Whether a call waits.
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// Whether anybody waits.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
         !self.waiters.lock().is_empty()
     }
 
-    pub(super) fn read<T>(&self, read: impl FnOnce(&R) -> T) -> T {
+    /// Looks at the resource.
+    pub fn read<T>(&self, read: impl FnOnce(&R) -> T) -> T {
         read(&self.waiters.lock().resource)
     }
 
-    /// Changes the resource, and serves the calls for which there is enough now.
-    pub(super) fn update<T>(self: &Arc<Self>, update: impl FnOnce(&mut R) -> T) -> T {
+    /// Changes the resource, and serves those for whom there is enough now.
+    pub fn update<T>(self: &Arc<Self>, update: impl FnOnce(&mut R) -> T) -> T {
         let mut waiters = self.waiters.lock();
         let result = update(&mut waiters.resource);
         self.serve(waiters);
@@ -101,7 +114,7 @@ impl<R: Resource> FairSemaphore<R> {
 
     fn serve(self: &Arc<Self>, mut waiters: MutexGuard<'_, Waiters<R>>) {
         let mut due = Vec::new();
-        while let Some((tenant, amount, sender)) = waiters.next() {
+        while let Some((tenant, amount, sender)) = waiters.serve_next() {
             if sender.is_closed() {
                 // The call has just left. A permit sent to it would be dropped, and end up here again, once for each such call.
                 waiters.give_back(&tenant, amount);
@@ -114,6 +127,30 @@ impl<R: Resource> FairSemaphore<R> {
             // If the call has left in the meantime, its permit is dropped here.
             drop(sender.send(permit));
         }
+    }
+}
+
+impl<R: Resource> Permit<R> {
+    /// How much has been taken.
+    #[must_use]
+    pub fn amount(&self) -> R::Amount {
+        self.amount
+    }
+
+    /// Changes what has been taken, and the resource accordingly.
+    pub fn set_amount(&mut self, amount: R::Amount, update: impl FnOnce(&mut R)) {
+        self.amount = amount;
+        self.semaphore.update(update);
+    }
+
+    /// Moves all of it into another permit.
+    #[must_use]
+    pub fn take(&mut self) -> Self
+    where
+        R::Amount: Default,
+    {
+        let amount = std::mem::take(&mut self.amount);
+        self.semaphore.permit(self.tenant.clone(), amount)
     }
 }
 
@@ -144,11 +181,35 @@ impl<R: Resource> Drop for Leaves<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::memory::Memory;
+
+    /// So many units, all for one tenant.
+    #[derive(Debug)]
+    struct Units(usize);
+
+    impl Resource for Units {
+        type Tenant = ();
+        type Amount = usize;
+        type Rank = ();
+
+        fn fits(&self, (): &(), _: bool, amount: usize) -> bool {
+            amount <= self.0
+        }
+
+        fn rank(&self, _: &First<'_, ()>) {}
+
+        fn take(&mut self, (): &(), amount: usize) -> usize {
+            self.0 -= amount;
+            amount
+        }
+
+        fn give_back(&mut self, (): &(), amount: usize) {
+            self.0 += amount;
+        }
+    }
 
     #[tokio::test]
     async fn a_call_that_stops_waiting_leaves_the_line_to_those_behind() {
-        let semaphore = FairSemaphore::of(Memory::new(100));
+        let semaphore = FairSemaphore::new(Units(100));
         let held = semaphore.try_acquire(&(), false, 60);
         let small = semaphore.acquire(&(), false, 30);
         tokio::pin!(small);
@@ -161,12 +222,12 @@ mod tests {
         let small = small.await;
         assert!(!semaphore.is_wanted());
         drop((held, small));
-        assert_eq!(semaphore.read(Memory::reserved), 0);
+        assert_eq!(semaphore.read(|units| units.0), 100);
     }
 
     #[tokio::test]
     async fn a_permit_that_is_sent_and_not_taken_comes_back() {
-        let semaphore = FairSemaphore::of(Memory::new(1));
+        let semaphore = FairSemaphore::new(Units(1));
         let held = semaphore.try_acquire(&(), false, 1);
         {
             let late = semaphore.acquire(&(), false, 1);
@@ -180,7 +241,7 @@ mod tests {
 
     #[test]
     fn many_calls_that_leave_at_once_do_not_delay_the_next() {
-        let semaphore = FairSemaphore::of(Memory::new(1));
+        let semaphore = FairSemaphore::new(Units(1));
         let held = semaphore.try_acquire(&(), false, 1);
         // Their receivers are closed, and they are in the line still.
         for _ in 0..100_000 {
