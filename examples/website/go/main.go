@@ -20,8 +20,7 @@ type guest struct{}
 
 func init() { windlass.Register(guest{}) }
 
-// main runs in a process of your own alone, for `windlass dev --native`: a component is called by its exports.
-func main() { windlass.Run() }
+func main() { windlass.Run() } // for `windlass dev --native`; a component is called by its exports
 
 func (guest) Describe() (windlass.Description, error) {
 	watches := parts.Watches(windlass.Watch{Kind: website})

@@ -17,8 +17,7 @@ type greeter struct{}
 
 func init() { windlass.Register(greeter{}) }
 
-// main runs in a process of your own alone, for `windlass dev --native`: a component is called by its exports.
-func main() { windlass.Run() }
+func main() { windlass.Run() } // for `windlass dev --native`; a component is called by its exports
 
 // Describe watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner.
 func (greeter) Describe() (windlass.Description, error) {
