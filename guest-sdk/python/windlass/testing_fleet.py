@@ -165,9 +165,7 @@ class _Host(RecordingHost):
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
         if not self._clusters:
             return []
-        known = wire.infos(self._connection.clusters(next(iter(self._clusters)), labels))
-        # Each cluster of a test answers, also one that has just been made and is not called ready yet.
-        return [(name, own_labels, properties, True) for name, own_labels, properties, _ in known]
+        return wire.infos(self._connection.clusters(next(iter(self._clusters)), labels))
 
     def open(self, name: str) -> GuestClient:
         return GuestClient(self._find(name))
