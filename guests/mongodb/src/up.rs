@@ -108,9 +108,10 @@ pub(crate) fn report(
         }
     }
     let before = &database.status["conditions"][0];
-    let since = match before["status"] == condition.status {
-        true => before["lastTransitionTime"].clone(),
-        false => json!(now()),
+    let since = if before["status"] == condition.status {
+        before["lastTransitionTime"].clone()
+    } else {
+        json!(now())
     };
     let condition = json!([{
         "type": "Ready", "status": condition.status, "reason": condition.reason, "message": condition.message,

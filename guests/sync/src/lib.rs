@@ -98,9 +98,10 @@ impl Reconciler for Sync {
                 Err(error) => failed.push(error.to_string()),
             }
         }
-        match failed.is_empty() {
-            true => Ok(next),
-            false => Err(Error::retry(failed.join("; "))),
+        if failed.is_empty() {
+            Ok(next)
+        } else {
+            Err(Error::retry(failed.join("; ")))
         }
     }
 }

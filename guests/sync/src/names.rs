@@ -34,9 +34,10 @@ pub(crate) fn place(published: &Published, facts: &Facts) -> ObjectKey {
     if published.target_scope() == Scope::Cluster {
         return ObjectKey::cluster_scoped(name);
     }
-    let by_default = match is_cluster {
-        false => "{namespace}-{cluster}-{hash}",
-        true => "{cluster}-{hash}",
+    let by_default = if is_cluster {
+        "{cluster}-{hash}"
+    } else {
+        "{namespace}-{cluster}-{hash}"
     };
     let namespace = Name {
         facts,

@@ -59,9 +59,10 @@ fn steps(text: &str) -> Option<Vec<Step>> {
             });
             rest = after;
         } else {
-            let name = match steps.is_empty() {
-                true => rest,
-                false => rest.strip_prefix('.')?,
+            let name = if steps.is_empty() {
+                rest
+            } else {
+                rest.strip_prefix('.')?
             };
             let end = name.find(['.', '[']).unwrap_or(name.len());
             let (name, after) = name.split_at(end);

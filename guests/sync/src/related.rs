@@ -211,9 +211,10 @@ pub(crate) fn rewrite(work: &Work<'_>, side: Side, object: &mut Value) {
 
 /// Takes back from a cluster what was brought there for an object. Returns the namespaces of it.
 pub(crate) fn remove(work: &Work<'_>, cluster: &Cluster) -> Result<Vec<String>, Trouble> {
-    let (from, to) = match cluster.name().is_empty() {
-        true => (Side::Consumer, Side::Service),
-        false => (Side::Service, Side::Consumer),
+    let (from, to) = if cluster.name().is_empty() {
+        (Side::Consumer, Side::Service)
+    } else {
+        (Side::Service, Side::Consumer)
     };
     let error = |error, kind| failed(to, error, kind);
     let kinds = kinds(work.published, from);
@@ -276,9 +277,10 @@ pub(crate) fn asking(
 ) -> Result<Vec<Request>> {
     let is_compute = cluster.name().is_empty();
     if changed.label(RELATED).is_some() {
-        return Ok(match is_compute {
-            true => mark::users_there(changed),
-            false => mark::users_here(&cluster.name(), changed),
+        return Ok(if is_compute {
+            mark::users_there(changed)
+        } else {
+            mark::users_here(&cluster.name(), changed)
         });
     }
     let key = changed.key();
@@ -291,21 +293,23 @@ pub(crate) fn asking(
     for published in &config.resources {
         let mut related = of_side(published, side).filter(|one| one.kind.kind() == *kind);
         let beside = ListOptions::default().namespace(key.namespace.clone().unwrap_or_default());
-        let (of_kind, beside) = match is_compute {
-            true => (published.target_kind(), beside.labels(mark::OBJECT)),
-            false => (published.source_kind(), beside),
+        let (of_kind, beside) = if is_compute {
+            (published.target_kind(), beside.labels(mark::OBJECT))
+        } else {
+            (published.source_kind(), beside)
         };
         let related: Vec<_> = related.by_ref().collect();
         if related.is_empty() {
             continue;
         }
         for object in cluster.of(of_kind).list(&beside)? {
-            let request = match is_compute {
-                true => mark::request_of(&object),
-                false => published.selects(&object).then(|| Request {
+            let request = if is_compute {
+                mark::request_of(&object)
+            } else {
+                published.selects(&object).then(|| Request {
                     cluster: cluster.name(),
                     key: object.key(),
-                }),
+                })
             };
             let Some(request) = request else { continue };
             let facts = Facts::of(config, &request)?;

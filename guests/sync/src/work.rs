@@ -100,9 +100,10 @@ impl Work<'_> {
         let copy = copy::keep(self, &compute, source, located, &body)?;
         let up = Flow::up(self, source, &compute, &namespace);
         let in_the_way = up.run(&copy)?;
-        let trouble = match copy.is_deleting() {
-            true => Some(Trouble::Replacing),
-            false => missing.or(in_the_way),
+        let trouble = if copy.is_deleting() {
+            Some(Trouble::Replacing)
+        } else {
+            missing.or(in_the_way)
         };
         Ok((copy, trouble))
     }
@@ -119,9 +120,10 @@ impl Work<'_> {
         }
         let finalizers = source.0["metadata"]["finalizers"].as_array();
         let mut finalizers = finalizers.cloned().unwrap_or_default();
-        match hold {
-            true => finalizers.push(json!(FINALIZER)),
-            false => finalizers.retain(|one| one != FINALIZER),
+        if hold {
+            finalizers.push(json!(FINALIZER))
+        } else {
+            finalizers.retain(|one| one != FINALIZER)
         }
         // Only if nobody has changed the object since: other finalizers are in the list too.
         let version = &source.0["metadata"]["resourceVersion"];

@@ -72,16 +72,18 @@ impl Reconciler for Setup {
             return Ok(Action::Done);
         };
         let ends = cluster.metadata.is_deleting();
-        let (stage, all) = match ends {
-            true => ("terminators", &cluster.status.terminators),
-            false => ("initializers", &cluster.status.initializers),
+        let (stage, all) = if ends {
+            ("terminators", &cluster.status.terminators)
+        } else {
+            ("initializers", &cluster.status.initializers)
         };
         let Some(left) = without(all, &config.workspace_type) else {
             return Ok(Action::Done);
         };
-        match ends {
-            true => unregister(&config, &cluster)?,
-            false => fill(&config, workspace, &cluster)?,
+        if ends {
+            unregister(&config, &cluster)?
+        } else {
+            fill(&config, workspace, &cluster)?
         }
         workspace.patch_status::<LogicalCluster>(&request.key, &json!({stage: left}))?;
         let path = cluster.metadata.annotations.get(PATH).cloned();

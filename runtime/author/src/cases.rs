@@ -59,9 +59,10 @@ impl Case {
             let Some(name) = path.file_stem().filter(|_| is_folder || is_file) else {
                 continue;
             };
-            let name = match is_folder {
-                true => entry.file_name().to_string_lossy().into_owned(),
-                false => name.to_string_lossy().into_owned(),
+            let name = if is_folder {
+                entry.file_name().to_string_lossy().into_owned()
+            } else {
+                name.to_string_lossy().into_owned()
             };
             if let Some(other) = found.insert(name.clone(), path.clone()) {
                 bail!(
@@ -87,9 +88,12 @@ impl Case {
         let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
         let cases = found.into_iter().filter(wanted);
         cases
-            .map(|(name, path)| match path.is_dir() {
-                true => Self::of_folder(name, &path),
-                false => Self::of_file(name, &path),
+            .map(|(name, path)| {
+                if path.is_dir() {
+                    Self::of_folder(name, &path)
+                } else {
+                    Self::of_file(name, &path)
+                }
             })
             .collect()
     }

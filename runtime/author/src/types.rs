@@ -178,12 +178,13 @@ fn unused(name: String, is_taken: impl Fn(&str) -> bool) -> String {
 fn comment(text: &str) -> Vec<String> {
     let turns = |letter| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let lines = text.lines().map(|line| {
-        let plain = line
-            .chars()
-            .map(|letter| match letter.is_control() || turns(letter) {
-                true => ' ',
-                false => letter,
-            });
+        let plain = line.chars().map(|letter| {
+            if letter.is_control() || turns(letter) {
+                ' '
+            } else {
+                letter
+            }
+        });
         let line: String = plain.collect();
         line.replace("*/", "* /").trim_end().to_owned()
     });

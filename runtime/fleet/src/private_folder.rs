@@ -16,11 +16,12 @@ pub fn make_private(path: &Path) -> io::Result<()> {
         .create(path)?;
     let metadata = fs::symlink_metadata(path)?;
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    match metadata.is_dir() && is_ours && metadata.mode() & 0o077 == 0 {
-        true => Ok(()),
-        false => Err(io::Error::other(
+    if metadata.is_dir() && is_ours && metadata.mode() & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other(
             "it is not a folder of this user alone: make it so with mode 0700, or name another one",
-        )),
+        ))
     }
 }
 

@@ -37,9 +37,10 @@ pub(crate) fn split(namespace: &str) -> Option<(&str, Option<&str>)> {
 /// Whether the keys of a namespace are in a part.
 pub(crate) fn holds(part: &str, namespace: Option<&str>) -> bool {
     let namespace = namespace.unwrap_or_default();
-    match part.ends_with(END) {
-        true => namespace.starts_with(part),
-        false => namespace == part,
+    if part.ends_with(END) {
+        namespace.starts_with(part)
+    } else {
+        namespace == part
     }
 }
 

@@ -213,9 +213,10 @@ async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>, Credentials
         answer.map_err(|error| failed(&format!("cannot be run: {error}")))?;
     if !succeeded {
         let text = String::from_utf8_lossy(&printed);
-        return match text.contains(NOT_KNOWN) {
-            true => Ok(None),
-            false => Err(failed("failed: run it by hand to see why")),
+        return if text.contains(NOT_KNOWN) {
+            Ok(None)
+        } else {
+            Err(failed("failed: run it by hand to see why"))
         };
     }
     let helped: Helped =

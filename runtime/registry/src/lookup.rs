@@ -213,9 +213,10 @@ impl Registries {
                 remedy: "raise spec.registries.maxComponent of the Manager, or make the component smaller",
             });
         }
-        let signatures = match wanted.policy.wants_signatures() {
-            true => session.signatures(digest).await?,
-            false => Vec::new(),
+        let signatures = if wanted.policy.wants_signatures() {
+            session.signatures(digest).await?
+        } else {
+            Vec::new()
         };
         check_signed(opened, wanted, digest, &signatures)?;
         let draft = on_disk(&opened.store, Store::draft).await??;
@@ -245,9 +246,10 @@ impl Lookup {
         let (wait, due) = match &failure {
             None => (None, wanted.next()),
             Some(failure) => {
-                let longest = match failure.is_silence() {
-                    true => LONGEST.min(wanted.interval),
-                    false => wanted.interval,
+                let longest = if failure.is_silence() {
+                    LONGEST.min(wanted.interval)
+                } else {
+                    wanted.interval
                 };
                 let wait = waited.map_or(FIRST, |waited| 2 * waited).min(longest);
                 (Some(wait), Some(jittered(wait)))
@@ -334,13 +336,12 @@ fn check_signed(
 /// An image that is here, if its component is what its digest says; a damaged one is removed.
 fn whole(store: &Store, place: &Place) -> Option<Image> {
     let image = store.image(place)?;
-    match hash(&image.path).ok() == Some(image.component.0) {
-        true => Some(image),
-        false => {
-            tracing::warn!(path = %image.path.display(), "a pulled image is damaged on disk, it is pulled again");
-            store.remove(place);
-            None
-        }
+    if hash(&image.path).ok() == Some(image.component.0) {
+        Some(image)
+    } else {
+        tracing::warn!(path = %image.path.display(), "a pulled image is damaged on disk, it is pulled again");
+        store.remove(place);
+        None
     }
 }
 

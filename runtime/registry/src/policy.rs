@@ -40,9 +40,10 @@ impl GuestPolicy {
             Some(patterns) => patterns.iter().any(|pattern| pattern.covers(image)),
             None => any_by_default,
         };
-        match allowed {
-            true => Ok(()),
-            false => Err(PolicyError::Elsewhere(image.to_string())),
+        if allowed {
+            Ok(())
+        } else {
+            Err(PolicyError::Elsewhere(image.to_string()))
         }
     }
 
@@ -56,9 +57,10 @@ impl GuestPolicy {
     /// # Errors
     /// [`PolicyError::File`]
     pub fn check_file(&self, path: &std::path::Path) -> Result<(), PolicyError> {
-        match self.registries.is_none() && !self.wants_signatures() {
-            true => Ok(()),
-            false => Err(PolicyError::File(path.display().to_string())),
+        if self.registries.is_none() && !self.wants_signatures() {
+            Ok(())
+        } else {
+            Err(PolicyError::File(path.display().to_string()))
         }
     }
 }

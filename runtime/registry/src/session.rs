@@ -119,13 +119,14 @@ impl<'a> Session<'a> {
         }
         into.flush().await.map_err(unwritten)?;
         let found = ImageDigest::finish(hash);
-        match found == digest {
-            true => Ok(()),
-            false => Err(RegistryError::Digest {
+        if found == digest {
+            Ok(())
+        } else {
+            Err(RegistryError::Digest {
                 what,
                 expected: digest,
                 found,
-            }),
+            })
         }
     }
 
@@ -291,13 +292,14 @@ async fn message(answer: Answer) -> String {
 
 fn verified(what: String, bytes: Vec<u8>, expected: ImageDigest) -> Result<Vec<u8>, RegistryError> {
     let found = ImageDigest::of(&bytes);
-    match found == expected {
-        true => Ok(bytes),
-        false => Err(RegistryError::Digest {
+    if found == expected {
+        Ok(bytes)
+    } else {
+        Err(RegistryError::Digest {
             what,
             expected,
             found,
-        }),
+        })
     }
 }
 

@@ -109,9 +109,10 @@ pub(crate) fn verify(
                 has_certificate,
             } => match simple::verify(payload, signed, image, trust.keys) {
                 Err(SignatureError::OtherKey) if *has_certificate => {
-                    Err(match trust.signers.is_empty() {
-                        true => SignatureError::Keyless,
-                        false => SignatureError::OldKeyless,
+                    Err(if trust.signers.is_empty() {
+                        SignatureError::Keyless
+                    } else {
+                        SignatureError::OldKeyless
                     })
                 }
                 verified => verified,
@@ -139,9 +140,10 @@ fn check_signed(
     message: &[u8],
     signature: &[u8],
 ) -> Result<(), SignatureError> {
-    match keys.iter().any(|key| key.signed(message, signature)) {
-        true => Ok(()),
-        false => Err(SignatureError::OtherKey),
+    if keys.iter().any(|key| key.signed(message, signature)) {
+        Ok(())
+    } else {
+        Err(SignatureError::OtherKey)
     }
 }
 

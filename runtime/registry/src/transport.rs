@@ -108,9 +108,10 @@ impl Http {
     /// # Errors
     /// When they make no URL.
     pub(super) fn url(&self, host: &str, path: &str) -> Result<Uri, RegistryError> {
-        let scheme = match self.plain.iter().any(|plain| plain == host) {
-            true => "http",
-            false => "https",
+        let scheme = if self.plain.iter().any(|plain| plain == host) {
+            "http"
+        } else {
+            "https"
         };
         self.checked(host, &format!("{scheme}://{host}{path}"))
     }
@@ -121,12 +122,11 @@ impl Http {
     /// When it is none, or one of plain HTTP to a host that is not allowed that.
     pub(super) fn resolve(&self, from: &Uri, location: &str) -> Result<Uri, RegistryError> {
         let host = authority(from);
-        match location.starts_with('/') && !location.starts_with("//") {
-            true => {
-                let scheme = from.scheme_str().unwrap_or("https");
-                self.checked(host, &format!("{scheme}://{host}{location}"))
-            }
-            false => self.checked(host, location),
+        if location.starts_with('/') && !location.starts_with("//") {
+            let scheme = from.scheme_str().unwrap_or("https");
+            self.checked(host, &format!("{scheme}://{host}{location}"))
+        } else {
+            self.checked(host, location)
         }
     }
 
@@ -143,12 +143,13 @@ impl Http {
             Some("http") => self.plain.iter().any(|plain| plain == to),
             _ => false,
         };
-        match is_allowed {
-            true => Ok(uri),
-            false => Err(RegistryError::Plain {
+        if is_allowed {
+            Ok(uri)
+        } else {
+            Err(RegistryError::Plain {
                 host: host.to_owned(),
                 to: to.to_owned(),
-            }),
+            })
         }
     }
 
@@ -206,9 +207,10 @@ impl Http {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 let reason = cause(&error);
-                return Err(match error.is_connect() {
-                    true => RegistryError::Unreachable { host, reason },
-                    false => RegistryError::Broken { host, reason },
+                return Err(if error.is_connect() {
+                    RegistryError::Unreachable { host, reason }
+                } else {
+                    RegistryError::Broken { host, reason }
                 });
             }
             Err(_) => {
@@ -295,10 +297,9 @@ fn cause(error: &dyn std::error::Error) -> String {
         last = next;
     }
     let text = last.to_string();
-    match text.contains("UnknownIssuer") {
-        true => format!(
-            "{text}: name its authority in spec.registries.certificateAuthority of the Manager"
-        ),
-        false => text,
+    if text.contains("UnknownIssuer") {
+        format!("{text}: name its authority in spec.registries.certificateAuthority of the Manager")
+    } else {
+        text
     }
 }

@@ -59,9 +59,10 @@ fn cleaned(text: &str, kept: fn(char) -> bool) -> Cow<'_, str> {
         let turns = matches!(character, '\u{61c}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         (character.is_control() || turns) && !kept(character)
     };
-    match text.contains(harmful) {
-        true => Cow::Owned(text.replace(harmful, "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    if text.contains(harmful) {
+        Cow::Owned(text.replace(harmful, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

@@ -37,9 +37,10 @@ impl Host {
         if let Some(handle) = self.handles.get(cluster) {
             return *handle;
         }
-        let answer = match self.handles.is_empty() {
-            true => self.asked(&json!({"Begin": {"cluster": cluster}})),
-            false => self.connection().call(&json!({"Open": {"name": cluster}}))["Ok"].take(),
+        let answer = if self.handles.is_empty() {
+            self.asked(&json!({"Begin": {"cluster": cluster}}))
+        } else {
+            self.connection().call(&json!({"Open": {"name": cluster}}))["Ok"].take()
         };
         let handle = answer.as_u64().and_then(|handle| handle.try_into().ok());
         let handle = handle.unwrap_or_else(|| panic!("no handle of cluster {cluster:?}: {answer}"));

@@ -33,9 +33,10 @@ impl fmt::Display for Identity {
             namespace,
             name,
         } = self;
-        match namespace.is_empty() {
-            true => write!(f, "{version}/{kind} {name}"),
-            false => write!(f, "{version}/{kind} {namespace}/{name}"),
+        if namespace.is_empty() {
+            write!(f, "{version}/{kind} {name}")
+        } else {
+            write!(f, "{version}/{kind} {namespace}/{name}")
         }
     }
 }

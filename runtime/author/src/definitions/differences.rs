@@ -49,9 +49,10 @@ fn differ(path: &str, types: Option<&Json>, file: Option<&Json>, found: &mut Vec
         (Some(Json::Object(types)), Some(Json::Object(file))) => {
             let names: BTreeSet<&String> = types.keys().chain(file.keys()).collect();
             for name in names {
-                let path = match path == VERSIONS {
-                    true => format!("{path}[{name}]"),
-                    false => below(path, name),
+                let path = if path == VERSIONS {
+                    format!("{path}[{name}]")
+                } else {
+                    below(path, name)
                 };
                 differ(&path, types.get(name), file.get(name), found);
             }

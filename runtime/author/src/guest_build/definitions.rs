@@ -118,11 +118,11 @@ fn of_go(folder: &Path) -> Result<Tool, BuildError> {
     let file = folder.join(Language::Go.marker());
     let module = std::fs::read_to_string(&file).map_err(io_error(&file))?;
     let tool = go::go(folder).without_env("GOOS").without_env("GOARCH");
-    let tool = match module.contains(CONTROLLER_GEN) {
-        true => tool.args(["tool", "controller-gen"]),
-        false => tool
-            .arg("run")
-            .arg(format!("{CONTROLLER_GEN}@{CONTROLLER_GEN_VERSION}")),
+    let tool = if module.contains(CONTROLLER_GEN) {
+        tool.args(["tool", "controller-gen"])
+    } else {
+        tool.arg("run")
+            .arg(format!("{CONTROLLER_GEN}@{CONTROLLER_GEN_VERSION}"))
     };
     Ok(tool.args(["crd", "paths=./...", "output:crd:stdout"]))
 }

@@ -96,9 +96,10 @@ fn remedy() -> String {
 
 /// The world of a module. It always has the fleet: a component imports only the functions that its module imports.
 fn fitting(core: &[u8]) -> World {
-    match exports(core).any(|name| name == MAPPER) {
-        true => World::MappedFleetReconcile,
-        false => World::FleetReconcile,
+    if exports(core).any(|name| name == MAPPER) {
+        World::MappedFleetReconcile
+    } else {
+        World::FleetReconcile
     }
 }
 

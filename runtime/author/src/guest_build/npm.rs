@@ -78,9 +78,10 @@ pub(super) async fn build(
     let (guest, package) = (&source.guest, &source.package);
     let package_json = package.join("package.json");
     // What it says of the entry and the world is for the guest in its own folder.
-    let manifest: Manifest = match source.is_part() {
-        true => Manifest::default(),
-        false => read_json(&package_json)?,
+    let manifest: Manifest = if source.is_part() {
+        Manifest::default()
+    } else {
+        read_json(&package_json)?
     };
     settings::Settings::of(
         guest,

@@ -234,9 +234,10 @@ fn settings(source: &Source) -> Result<Settings, BuildError> {
 
 /// The file with the settings of a guest, and the name of its entry there.
 fn settings_file(source: &Source) -> (PathBuf, &'static str) {
-    match source.is_part() {
-        true => (source.guest.join(settings::FILE), "entry"),
-        false => (source.package.join("pyproject.toml"), "tool.windlass.entry"),
+    if source.is_part() {
+        (source.guest.join(settings::FILE), "entry")
+    } else {
+        (source.package.join("pyproject.toml"), "tool.windlass.entry")
     }
 }
 
@@ -280,9 +281,10 @@ fn write_exports(source: &Source, into: &Path, settings: &Settings) -> Result<()
             why: format!("{setting} = {entry:?} is neither a module nor module:Class"),
         });
     }
-    let (classes, mapper) = match settings.world.has_mapper() {
-        true => ("Reconciler, Mapper", "True"),
-        false => ("Reconciler, _", "False"),
+    let (classes, mapper) = if settings.world.has_mapper() {
+        ("Reconciler, Mapper", "True")
+    } else {
+        ("Reconciler, _", "False")
     };
     let text = format!(
         "\"\"\"What the component exports. Written by `windlass build`.\"\"\"\n\n\

@@ -100,9 +100,10 @@ impl Settings {
     /// # Errors
     /// When it cannot be read.
     pub(super) fn own(folder: &Path) -> Result<Self, BuildError> {
-        match folder.join(FILE).is_file() {
-            true => read_toml(&folder.join(FILE)),
-            false => Ok(Self::default()),
+        if folder.join(FILE).is_file() {
+            read_toml(&folder.join(FILE))
+        } else {
+            Ok(Self::default())
         }
     }
 }

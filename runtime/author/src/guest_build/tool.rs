@@ -146,9 +146,10 @@ impl Tool {
                 let read = bounded.read_to_end(&mut bytes).await;
                 read.map_err(|error| self.no_start(error))?;
             }
-            match bytes.len() as u64 > LARGEST_OUTPUT {
-                true => Err(self.too_much()),
-                false => Ok(bytes),
+            if bytes.len() as u64 > LARGEST_OUTPUT {
+                Err(self.too_much())
+            } else {
+                Ok(bytes)
             }
         };
         let wait = async {
@@ -206,9 +207,10 @@ impl Drop for Running {
 /// The word, in quotes if a shell would split or change it.
 fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => Cow::Borrowed(word),
-        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    if !word.is_empty() && word.chars().all(plain) {
+        Cow::Borrowed(word)
+    } else {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
     }
 }
 

@@ -25,9 +25,10 @@ pub(super) fn text(kind: &Kind) -> String {
 
 fn fields(one: &Struct, is_object: bool) -> String {
     // Names that the embedded metadata and the method have.
-    let mut taken: Vec<String> = match is_object {
-        true => vec!["ObjectMeta".to_owned(), "GVK".to_owned()],
-        false => Vec::new(),
+    let mut taken: Vec<String> = if is_object {
+        vec!["ObjectMeta".to_owned(), "GVK".to_owned()]
+    } else {
+        Vec::new()
     };
     let mut text = String::new();
     for field in &one.fields {
@@ -60,9 +61,10 @@ fn shown(field: &Field) -> String {
         field.of,
         Type::Any | Type::IntOrString | Type::List(_) | Type::Map(_)
     );
-    match (field.is_always_there && !field.is_nullable) || has_none {
-        true => of,
-        false => format!("*{of}"),
+    if (field.is_always_there && !field.is_nullable) || has_none {
+        of
+    } else {
+        format!("*{of}")
     }
 }
 

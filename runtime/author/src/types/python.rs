@@ -71,9 +71,10 @@ fn annotation(field: &Field) -> String {
     if field.is_nullable {
         of = format!("{of} | None");
     }
-    match field.is_always_there {
-        true => of,
-        false => format!("NotRequired[{of}]"),
+    if field.is_always_there {
+        of
+    } else {
+        format!("NotRequired[{of}]")
     }
 }
 

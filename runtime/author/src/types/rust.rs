@@ -66,9 +66,10 @@ fn fields(one: &Struct, taken: &mut Vec<String>) -> String {
             options.push(format!("rename = {:?}", field.name));
         }
         let is_plain = field.is_always_there && !field.is_nullable;
-        let of = match is_plain {
-            true => of(&field.of),
-            false => format!("Option<{}>", of(&field.of)),
+        let of = if is_plain {
+            of(&field.of)
+        } else {
+            format!("Option<{}>", of(&field.of))
         };
         if !is_plain && !field.is_always_there {
             options.push("default, skip_serializing_if = \"Option::is_none\"".to_owned());

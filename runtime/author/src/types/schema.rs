@@ -173,9 +173,10 @@ impl<'a> Reader<'a> {
         match schema["type"].as_str() {
             Some("string") => {
                 let choices: Vec<String> = strings(&schema["enum"]).map(str::to_owned).collect();
-                match choices.is_empty() {
-                    true => Type::Text,
-                    false => Type::Choice(choices),
+                if choices.is_empty() {
+                    Type::Text
+                } else {
+                    Type::Choice(choices)
                 }
             }
             Some("integer") => Type::Integer,
@@ -202,9 +203,10 @@ impl<'a> Reader<'a> {
             return Type::Any;
         };
         let own = pascal(reference.rsplit('.').next().unwrap_or(reference));
-        let name = match own.starts_with(&self.kind) {
-            true => own,
-            false => format!("{}{own}", self.kind),
+        let name = if own.starts_with(&self.kind) {
+            own
+        } else {
+            format!("{}{own}", self.kind)
         };
         self.referred.insert(reference, None);
         let of = self.read(&name, schema);

@@ -31,9 +31,10 @@ pub(super) fn text(kind: &Kind) -> String {
 }
 
 fn line(field: &Field) -> String {
-    let name = match is_identifier(&field.name) {
-        true => field.name.clone(),
-        false => quoted(&field.name),
+    let name = if is_identifier(&field.name) {
+        field.name.clone()
+    } else {
+        quoted(&field.name)
     };
     let optional = if field.is_always_there { "" } else { "?" };
     let null = if field.is_nullable { " | null" } else { "" };

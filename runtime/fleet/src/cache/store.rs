@@ -205,9 +205,10 @@ impl Store {
 
     /// The object with the key that it has here.
     pub(crate) fn placed(&self, object: Object) -> Result<Object, Unfit> {
-        match self.of_workspaces {
-            true => object.of_its_workspace().ok_or(Unfit::NoWorkspace),
-            false => Ok(object),
+        if self.of_workspaces {
+            object.of_its_workspace().ok_or(Unfit::NoWorkspace)
+        } else {
+            Ok(object)
         }
     }
 

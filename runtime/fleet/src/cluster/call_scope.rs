@@ -98,9 +98,10 @@ const LONGEST_MANAGER: usize = 128;
 
 /// The field manager of a controller. A longer one than API servers allow ends with a digest of the whole in place of what is cut off.
 fn field_manager(tenant: &TenantName, controller: &ControllerName) -> String {
-    let mut name = match controller.is_namespaced() {
-        true => format!("windlass:{controller}"),
-        false => format!("windlass:{tenant}/{controller}"),
+    let mut name = if controller.is_namespaced() {
+        format!("windlass:{controller}")
+    } else {
+        format!("windlass:{tenant}/{controller}")
     };
     if name.len() > LONGEST_MANAGER {
         let digest = Sha256::digest(&name);

@@ -33,15 +33,14 @@ impl Cluster {
         };
         let whole = carrier.cluster();
         // Looked up here, as the server's own state has them a moment later. A part that has served stays as ready as its server.
-        let stores = match self.has_served() {
-            true => Vec::new(),
-            false => {
-                whole.lifecycle.await_caches();
-                whole
-                    .backend()
-                    .map(|backend| backend.stores.all())
-                    .unwrap_or_default()
-            }
+        let stores = if self.has_served() {
+            Vec::new()
+        } else {
+            whole.lifecycle.await_caches();
+            whole
+                .backend()
+                .map(|backend| backend.stores.all())
+                .unwrap_or_default()
         };
         if self.lifecycle.follow(&whole.lifecycle, filling(&stores)) {
             self.log_state();

@@ -59,9 +59,10 @@ impl ClusterBound {
     }
 
     pub(super) fn check(&self, access: &super::Access<'_>) -> Result<(), Denied> {
-        match self.admits(&access.cluster) {
-            true => Ok(()),
-            false => Err(Denied::outside(access)),
+        if self.admits(&access.cluster) {
+            Ok(())
+        } else {
+            Err(Denied::outside(access))
         }
     }
 }

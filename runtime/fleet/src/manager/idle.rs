@@ -65,9 +65,10 @@ pub(super) async fn idle(core: &Core) -> Idle {
     // The keys were read after the counts: in between, one may have begun to run.
     let in_backoff = only_backoff && failing.len() == in_backoff;
     let waits = |key: &KeyStatus| matches!(key.queued.state, KeyState::Backoff(_));
-    let least_failures = match in_backoff && failing.iter().all(waits) {
-        true => failing.iter().map(|key| key.queued.attempts).min(),
-        false => None,
+    let least_failures = if in_backoff && failing.iter().all(waits) {
+        failing.iter().map(|key| key.queued.attempts).min()
+    } else {
+        None
     };
     Idle {
         unwatched: unwatched.take(MAX_LISTED).collect(),

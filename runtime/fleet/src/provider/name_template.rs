@@ -101,9 +101,10 @@ impl NameTemplate {
     /// A template that tells more contexts apart than this one.
     pub(super) fn finer(&self) -> &'static str {
         let has = |field| self.parts.contains(&Part::Field(field));
-        match has(Field::File) && has(Field::Context) {
-            false => "{file}+{context}",
-            true => "{path}+{context}",
+        if has(Field::File) && has(Field::Context) {
+            "{path}+{context}"
+        } else {
+            "{file}+{context}"
         }
     }
 }

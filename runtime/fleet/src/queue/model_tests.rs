@@ -149,9 +149,10 @@ impl Model {
 
     fn set_limits(&mut self) {
         self.limits.global = self.rng.usize(1..12);
-        self.limits.per_cluster = match self.gated && self.rng.bool() {
-            true => self.rng.usize(1..5),
-            false => 1000,
+        self.limits.per_cluster = if self.gated && self.rng.bool() {
+            self.rng.usize(1..5)
+        } else {
+            1000
         };
         self.queue.set_limits(self.limits);
     }

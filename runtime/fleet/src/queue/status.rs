@@ -35,9 +35,10 @@ impl LastFailure {
 
     /// Keeps a failure. If the message equals `shared`, that one is used.
     pub(super) fn of(failure: &Failure, shared: Option<Arc<str>>) -> Self {
-        let message = match failure.message.len() > Self::MAX_MESSAGE {
-            true => Cow::Owned(shortened(failure.message.clone(), Self::MAX_MESSAGE)),
-            false => Cow::Borrowed(&*failure.message),
+        let message = if failure.message.len() > Self::MAX_MESSAGE {
+            Cow::Owned(shortened(failure.message.clone(), Self::MAX_MESSAGE))
+        } else {
+            Cow::Borrowed(&*failure.message)
         };
         let message = shared
             .filter(|shared| **shared == *message)

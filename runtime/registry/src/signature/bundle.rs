@@ -117,9 +117,10 @@ fn check_statement(payload: &[u8], image: ImageDigest) -> Result<(), SignatureEr
     }
     let hex = image.hex();
     let mut subjects = statement.subject.iter();
-    match subjects.any(|subject| subject.digest.get("sha256") == Some(&hex)) {
-        true => Ok(()),
-        false => Err(SignatureError::OtherImage),
+    if subjects.any(|subject| subject.digest.get("sha256") == Some(&hex)) {
+        Ok(())
+    } else {
+        Err(SignatureError::OtherImage)
     }
 }
 

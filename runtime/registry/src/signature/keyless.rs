@@ -210,12 +210,13 @@ fn check_signer(
         let mut identities = identities.iter();
         signer.issuer == issuer && identities.any(|identity| signer.identity.matches(identity))
     };
-    match signers.iter().any(is_for) {
-        true => Ok(()),
-        false => Err(KeylessError::Identity {
+    if signers.iter().any(is_for) {
+        Ok(())
+    } else {
+        Err(KeylessError::Identity {
             identity: shown(identities.first().copied().unwrap_or("nobody")),
             issuer: shown(issuer),
-        }),
+        })
     }
 }
 

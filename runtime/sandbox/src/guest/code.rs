@@ -457,9 +457,10 @@ impl Code {
                 return Err(OutOfTime.into());
             }
             // The epoch moves for all guests that run.
-            Ok(match time.processor.is_slice_over() {
-                true => UpdateDeadline::Yield(1),
-                false => UpdateDeadline::Continue(1),
+            Ok(if time.processor.is_slice_over() {
+                UpdateDeadline::Yield(1)
+            } else {
+                UpdateDeadline::Continue(1)
             })
         });
         store

@@ -64,9 +64,10 @@ impl fmt::Display for Word<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let separates =
             |character: char| character.is_whitespace() || matches!(character, '"' | '=');
-        match self.0.is_empty() || self.0.contains(separates) {
-            true => write!(f, "{:?}", self.0),
-            false => f.write_str(self.0),
+        if self.0.is_empty() || self.0.contains(separates) {
+            write!(f, "{:?}", self.0)
+        } else {
+            f.write_str(self.0)
         }
     }
 }

@@ -225,10 +225,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 
 /// The verb by which Kubernetes knows a method.
 fn verb(method: &Method) -> &'static str {
-    match method.is_safe() {
-        true => "get",
-        false => "post",
-    }
+    if method.is_safe() { "get" } else { "post" }
 }
 
 #[cfg(test)]

@@ -31,9 +31,10 @@ pub(super) fn rolled_back(app: &App, caller: &Caller, reply: &RollbackReply) {
     let (reconciler, revision) = (reply.reconciler.as_str(), reply.revision.as_str());
     let rolled_back = reply.rolled_back;
     tracing::info!(target: "audit", user, reconciler, revision, rolled_back, "a caller rolled a reconciler back");
-    let note = match rolled_back {
-        true => format!("{user} rolled it back: {revision} serves"),
-        false => format!("{user} ended the rollback: {revision} serves, the revision of its file"),
+    let note = if rolled_back {
+        format!("{user} rolled it back: {revision} serves")
+    } else {
+        format!("{user} ended the rollback: {revision} serves, the revision of its file")
     };
     record(
         app,

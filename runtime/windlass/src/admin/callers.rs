@@ -27,9 +27,10 @@ pub(super) async fn check(
     let names = manager.map_or(&[][..], |(_, spec)| &spec.admin.allow_hosts);
     // Only where the token is checked: a page can send the header with any other text.
     let is_api = request.uri().path().starts_with("/api/");
-    let hosts = match is_api && access.comes_through_an_api_server(request.headers()) {
-        true => Hosts::Any,
-        false => Hosts::Known(names),
+    let hosts = if is_api && access.comes_through_an_api_server(request.headers()) {
+        Hosts::Any
+    } else {
+        Hosts::Known(names)
     };
     let refused = refusal(request.method(), request.uri(), request.headers(), hosts);
     let Some(refused) = refused else {

@@ -237,14 +237,16 @@ impl Connections {
         let mut open = self.open.lock();
         let of_peer = open.by_age.values().filter(|other| other.peer == peer);
         if of_peer.count() >= PER_PEER {
-            return match open.end_oldest(Some(peer)) {
-                true => Room::Free,
-                false => Room::FullOfPeer,
+            return if open.end_oldest(Some(peer)) {
+                Room::Free
+            } else {
+                Room::FullOfPeer
             };
         }
-        match open.by_age.len() < CONNECTIONS || open.end_oldest(None) {
-            true => Room::Free,
-            false => Room::Full,
+        if open.by_age.len() < CONNECTIONS || open.end_oldest(None) {
+            Room::Free
+        } else {
+            Room::Full
         }
     }
 

@@ -156,9 +156,10 @@ fn kind_of(text: &str) -> Result<GroupVersionKind, String> {
     };
     // `apps/v1` is a version of a group, and no kind.
     let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase());
-    match version.is_empty() || !is_kind {
-        true => Err("a kind is written as apps/v1/Deployment, or as v1/ConfigMap".to_owned()),
-        false => Ok(GroupVersionKind::new(group, version, kind)),
+    if version.is_empty() || !is_kind {
+        Err("a kind is written as apps/v1/Deployment, or as v1/ConfigMap".to_owned())
+    } else {
+        Ok(GroupVersionKind::new(group, version, kind))
     }
 }
 

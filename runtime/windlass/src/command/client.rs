@@ -38,9 +38,10 @@ impl Client {
     /// When a token cannot be read or made, or there is no leader in the cluster.
     pub(crate) async fn new(args: &AdminArgs) -> Result<Self> {
         let token = args.token.as_deref().map(given).transpose()?;
-        let manager = match args.is_in_cluster() {
-            true => Manager::Leading(Box::new(Leader::find(args, token).await?)),
-            false => Manager::At(Address::new(&args.admin, token).await),
+        let manager = if args.is_in_cluster() {
+            Manager::Leading(Box::new(Leader::find(args, token).await?))
+        } else {
+            Manager::At(Address::new(&args.admin, token).await)
         };
         Ok(Self { manager })
     }

@@ -29,9 +29,10 @@ pub(crate) async fn execute(args: &CrdsArgs, format: Format) -> Result<ExitCode>
         bail!("{}: interrupted", folder.display());
     };
     let found = found?;
-    match args.write {
-        true => put(folder, &found, format),
-        false => print(&found, format),
+    if args.write {
+        put(folder, &found, format)
+    } else {
+        print(&found, format)
     }
 }
 

@@ -74,9 +74,12 @@ fn read_kubeconfig(
 ) -> Result<ClusterConfig, Problem> {
     let path = document.resolve(path);
     let problem = |message: String| document.problem(format!("{}: {message}", path.display()));
-    let bytes = file::read(&path, LARGEST).map_err(|error| match error.is_not_found() {
-        true => problem("no such file: check the path of the kubeconfig".to_owned()),
-        false => problem(format!("the kubeconfig cannot be read: {error}")),
+    let bytes = file::read(&path, LARGEST).map_err(|error| {
+        if error.is_not_found() {
+            problem("no such file: check the path of the kubeconfig".to_owned())
+        } else {
+            problem(format!("the kubeconfig cannot be read: {error}"))
+        }
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| problem("the kubeconfig is not UTF-8 text: save it as such".to_owned()))?;

@@ -296,9 +296,10 @@ fn problem(identity: &Identity, refused: &Option<Refused>) -> Option<Problem> {
     let refused = refused.as_ref().filter(|refused| !refused.is_unknown)?;
     let file = Arc::from("the local cluster");
     let whose = identity.to_string();
-    let message = match refused.message.contains(&whose) {
-        true => refused.message.clone(),
-        false => format!("{whose}: {}", refused.message),
+    let message = if refused.message.contains(&whose) {
+        refused.message.clone()
+    } else {
+        format!("{whose}: {}", refused.message)
     };
     Some(Problem::of_file(&file, message))
 }

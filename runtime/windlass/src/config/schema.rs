@@ -148,9 +148,10 @@ impl Place {
                 Step::Item(index) => path.push_str(&format!("[{index}]")),
             }
         }
-        let of = match path.is_empty() {
-            true => self.whose.clone(),
-            false => format!("{path} of {}", self.whose),
+        let of = if path.is_empty() {
+            self.whose.clone()
+        } else {
+            format!("{path} of {}", self.whose)
         };
         match self.shows {
             Shows::Line => Problem::at(&self.file, at, violation.message(&of)),

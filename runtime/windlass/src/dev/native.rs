@@ -217,9 +217,10 @@ impl SourceBuilder for BuilderOfOthers {
     }
 
     fn build(&self, folder: PathBuf) -> BoxFuture<'static, Result<PathBuf>> {
-        match self.natives.contains(&folder) {
-            true => std::future::ready(Ok(built_path(&folder))).boxed(),
-            false => SourceBuilder::build(&self.builder, folder),
+        if self.natives.contains(&folder) {
+            std::future::ready(Ok(built_path(&folder))).boxed()
+        } else {
+            SourceBuilder::build(&self.builder, folder)
         }
     }
 }

@@ -42,21 +42,24 @@ impl Words<'_> {
             self.writer.write_char(' ')?;
         }
         if name == "message" {
-            return match value.contains(['=', '"']) || value.contains(char::is_control) {
-                true => write!(self.writer, "{value:?}"),
-                false => self.writer.write_str(value),
+            return if value.contains(['=', '"']) || value.contains(char::is_control) {
+                write!(self.writer, "{value:?}")
+            } else {
+                self.writer.write_str(value)
             };
         }
-        match self.writer.has_ansi_escapes() {
-            true => write!(self.writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?,
-            false => write!(self.writer, "{name}=")?,
+        if self.writer.has_ansi_escapes() {
+            write!(self.writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?
+        } else {
+            write!(self.writer, "{name}=")?
         }
         let separates = |character: char| {
             character.is_whitespace() || character.is_control() || matches!(character, '=' | '"')
         };
-        match value.is_empty() || value.contains(separates) {
-            true => write!(self.writer, "{value:?}"),
-            false => self.writer.write_str(value),
+        if value.is_empty() || value.contains(separates) {
+            write!(self.writer, "{value:?}")
+        } else {
+            self.writer.write_str(value)
         }
     }
 }

@@ -90,9 +90,10 @@ impl RealProxy {
 
     /// Its URL, with what it demands.
     pub fn url(&self) -> String {
-        match self.with_login {
-            true => self.url_with(ESCAPED_LOGIN),
-            false => self.bare_url(),
+        if self.with_login {
+            self.url_with(ESCAPED_LOGIN)
+        } else {
+            self.bare_url()
         }
     }
 
@@ -140,12 +141,11 @@ impl RealProxy {
         let listens = eventually(READY, "a proxy to listen", || {
             let ended = process.ended();
             async move {
-                match ended {
-                    true => Ok(Seen::Yes(false)),
-                    false => {
-                        TcpStream::connect(self.address).await?;
-                        Ok(Seen::Yes(true))
-                    }
+                if ended {
+                    Ok(Seen::Yes(false))
+                } else {
+                    TcpStream::connect(self.address).await?;
+                    Ok(Seen::Yes(true))
                 }
             }
         })

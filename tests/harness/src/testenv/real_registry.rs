@@ -211,12 +211,11 @@ async fn listening(mut process: Process, port: u16) -> Result<Process> {
     let listens = eventually(READY, "a registry to listen", || {
         let ended = process.ended();
         async move {
-            match ended {
-                true => Ok(Seen::Yes(false)),
-                false => {
-                    TcpStream::connect(("127.0.0.1", port)).await?;
-                    Ok(Seen::Yes(true))
-                }
+            if ended {
+                Ok(Seen::Yes(false))
+            } else {
+                TcpStream::connect(("127.0.0.1", port)).await?;
+                Ok(Seen::Yes(true))
             }
         }
     })

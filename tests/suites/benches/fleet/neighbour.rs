@@ -91,9 +91,10 @@ fn hot(work: Hot) -> Result<Controller> {
     let reconcile = move |context: Context| {
         let work = work.clone();
         async move {
-            Ok(match work.run(&context.request.key.name).await {
-                true => Action::RequeueAfter(AGAIN),
-                false => Action::Done,
+            Ok(if work.run(&context.request.key.name).await {
+                Action::RequeueAfter(AGAIN)
+            } else {
+                Action::Done
             })
         }
     };
@@ -130,9 +131,10 @@ fn all(work: Hot) -> Work {
                 work.noise.quiet(peer::sent(&object));
                 return peer::Action::await_change();
             }
-            match work.run(name).await {
-                true => peer::Action::requeue(AGAIN),
-                false => peer::Action::await_change(),
+            if work.run(name).await {
+                peer::Action::requeue(AGAIN)
+            } else {
+                peer::Action::await_change()
             }
         })
     })

@@ -285,13 +285,14 @@ impl Scene {
             failed.to_string(),
             format!("{:.0}", calls as f64 / (SECONDS * ROUNDS as f64)),
             stuck.to_string(),
-            match as_meant {
-                true => judge(name, of(&alone.tail), of(&beside.tail), kept && failed == 0),
-                false => format!(
+            if as_meant {
+                judge(name, of(&alone.tail), of(&beside.tail), kept && failed == 0)
+            } else {
+                format!(
                     "NOT MEANT: {} expected, {:.0} % so",
                     worst.ends,
                     part * 100.0
-                ),
+                )
             },
         ]
     }

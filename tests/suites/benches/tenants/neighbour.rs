@@ -79,9 +79,10 @@ impl Reconciler for Hot {
             if self.noise.is_on() {
                 self.guest.reconcile(context).await?;
             }
-            Ok(match self.noise.ran(&name) {
-                true => Action::RequeueAfter(AGAIN),
-                false => Action::Done,
+            Ok(if self.noise.ran(&name) {
+                Action::RequeueAfter(AGAIN)
+            } else {
+                Action::Done
             })
         }
         .boxed()

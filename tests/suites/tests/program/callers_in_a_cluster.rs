@@ -333,9 +333,10 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
         };
         let ready = |item: &Json| item["name"] == "alpha" && item["state"] == "Ready";
         let items = told["items"].as_array().cloned().unwrap_or_default();
-        Ok(match items.iter().any(ready) {
-            true => Seen::Yes(()),
-            false => Seen::NotYet(told.to_string()),
+        Ok(if items.iter().any(ready) {
+            Seen::Yes(())
+        } else {
+            Seen::NotYet(told.to_string())
         })
     })
     .await?;

@@ -82,9 +82,10 @@ async fn a_hub_that_was_away_is_caught_up_with_and_its_clusters_stay_meanwhile()
 
 /// A namespace of a test, which is a cluster if it is labelled.
 fn namespace(name: &str, is_cluster: bool) -> Value {
-    let labels = match is_cluster {
-        true => json!({"away": "yes"}),
-        false => json!({}),
+    let labels = if is_cluster {
+        json!({"away": "yes"})
+    } else {
+        json!({})
     };
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }

@@ -31,9 +31,10 @@ impl Client {
     /// The manager of an apply.
     pub(super) fn apply_manager(&self, target: &Target) -> String {
         let manager = &self.scope.caller.field_manager;
-        match target.backend.connection.is_of_export() {
-            true => format!("{manager}{SUFFIX}"),
-            false => manager.to_string(),
+        if target.backend.connection.is_of_export() {
+            format!("{manager}{SUFFIX}")
+        } else {
+            manager.to_string()
         }
     }
 

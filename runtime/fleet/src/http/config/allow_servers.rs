@@ -95,9 +95,10 @@ impl AllowServers {
     pub fn parse<S: AsRef<str>>(list: &[S]) -> Result<Self, AllowServersError> {
         let patterns = list.iter().map(|pattern| Pattern::parse(pattern.as_ref()));
         let patterns: Vec<_> = patterns.collect::<Result<_, _>>()?;
-        match patterns.is_empty() {
-            true => Err(AllowServersError::Empty),
-            false => Ok(Self::of(patterns)),
+        if patterns.is_empty() {
+            Err(AllowServersError::Empty)
+        } else {
+            Ok(Self::of(patterns))
         }
     }
 
@@ -141,9 +142,10 @@ impl AllowServers {
             }
             Host::Neither(_) => false,
         };
-        match allowed {
-            true => Ok(()),
-            false => Err(self.refusal(host.to_string(), host.kind())),
+        if allowed {
+            Ok(())
+        } else {
+            Err(self.refusal(host.to_string(), host.kind()))
         }
     }
 
@@ -188,9 +190,12 @@ impl AllowServers {
     fn refusal(&self, subject: String, missing: &'static str) -> ServerNotAllowed {
         let patterns = self.patterns.iter().flat_map(|patterns| patterns.iter());
         let is_default = |pattern: &Pattern| *pattern == Pattern::Default;
-        let texts = patterns.map(|pattern| match is_default(pattern) {
-            true => "every server but loopback and link-local addresses".to_owned(),
-            false => pattern.to_string(),
+        let texts = patterns.map(|pattern| {
+            if is_default(pattern) {
+                "every server but loopback and link-local addresses".to_owned()
+            } else {
+                pattern.to_string()
+            }
         });
         ServerNotAllowed {
             subject,
@@ -270,9 +275,10 @@ impl Host {
         let last = name.rsplit('.').next().unwrap_or_default();
         let is_number = last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit());
         let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        match !is_number && name.bytes().all(of_name) {
-            true => Self::Name(name),
-            false => Self::Neither(name),
+        if !is_number && name.bytes().all(of_name) {
+            Self::Name(name)
+        } else {
+            Self::Neither(name)
         }
     }
 

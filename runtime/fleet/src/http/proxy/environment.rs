@@ -86,9 +86,10 @@ impl ProxyFromEnvironment {
 
 /// A URL, or `HOST:PORT` of an HTTP proxy.
 fn parse(text: &str) -> Result<Proxy, ProxyUrlError> {
-    match text.contains("://") {
-        true => Proxy::parse(text),
-        false => Proxy::parse(&format!("http://{}", text.trim())),
+    if text.contains("://") {
+        Proxy::parse(text)
+    } else {
+        Proxy::parse(&format!("http://{}", text.trim()))
     }
 }
 
@@ -142,9 +143,10 @@ impl Exception {
         let domain = host.strip_prefix('*').filter(|rest| rest.starts_with('.'));
         let domain = domain.unwrap_or(host);
         let itself = !domain.starts_with('.');
-        let suffix = match itself {
-            true => format!(".{domain}"),
-            false => domain.to_owned(),
+        let suffix = if itself {
+            format!(".{domain}")
+        } else {
+            domain.to_owned()
         };
         (!domain.is_empty()).then_some(Self::Domain {
             suffix,

@@ -218,9 +218,10 @@ fn inline_certificate(user: &mut User) -> Result<(), CredentialsError> {
 /// TLS for a user whose files have been read.
 fn tls_config(access: &Access) -> Result<ClientConfig, CredentialsError> {
     let trusted = authorities(access)?;
-    let trust = match access.accept_invalid_certs {
-        true => Trust::Anyone,
-        false => Trust::Authorities(&trusted),
+    let trust = if access.accept_invalid_certs {
+        Trust::Anyone
+    } else {
+        Trust::Authorities(&trusted)
     };
     let user = &access.user;
     let client = match (&user.client_certificate_data, &user.client_key_data) {

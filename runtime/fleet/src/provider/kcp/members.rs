@@ -176,9 +176,10 @@ fn member(workspaces: &Workspaces, workspace: &str, objects: &[HubObject]) -> Me
         is_ready: all.iter().any(|one| one.is_ready),
         labels: labels.into(),
         properties: properties.into(),
-        refused_claims: match refused.is_empty() {
-            true => NONE_REFUSED.clone(),
-            false => refused.into(),
+        refused_claims: if refused.is_empty() {
+            NONE_REFUSED.clone()
+        } else {
+            refused.into()
         },
     }
 }

@@ -24,17 +24,14 @@ fn signer(identity: &str, issuer: &str) -> KeylessSigner {
 fn check(bundle: &Json, root: &Json, signer: KeylessSigner) -> Result<(), KeylessError> {
     let decoded = |text: &Json| STANDARD.decode(text.as_str().unwrap()).unwrap();
     let envelope = &bundle["dsseEnvelope"];
-    let (message, payload, signature) = match envelope.is_object() {
-        true => {
-            let payload = decoded(&envelope["payload"]);
-            let kind = envelope["payloadType"].as_str().unwrap();
-            let signature = decoded(&envelope["signatures"][0]["sig"]);
-            (to_be_signed(kind, &payload), payload, signature)
-        }
-        false => {
-            let signature = decoded(&bundle["messageSignature"]["signature"]);
-            (FILE.to_vec(), FILE.to_vec(), signature)
-        }
+    let (message, payload, signature) = if envelope.is_object() {
+        let payload = decoded(&envelope["payload"]);
+        let kind = envelope["payloadType"].as_str().unwrap();
+        let signature = decoded(&envelope["signatures"][0]["sig"]);
+        (to_be_signed(kind, &payload), payload, signature)
+    } else {
+        let signature = decoded(&bundle["messageSignature"]["signature"]);
+        (FILE.to_vec(), FILE.to_vec(), signature)
     };
     let material = Material::deserialize(&bundle["verificationMaterial"]).unwrap();
     let root = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();

@@ -90,11 +90,12 @@ impl Reviews {
                     .unwrap_or_else(|_| Err(no_answer("it does not answer in time")))?
             }
         };
-        match allowed {
-            true => Ok(Caller {
+        if allowed {
+            Ok(Caller {
                 name: user.username.clone(),
-            }),
-            false => Err(forbidden(&user, &question)),
+            })
+        } else {
+            Err(forbidden(&user, &question))
         }
     }
 

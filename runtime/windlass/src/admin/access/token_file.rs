@@ -136,9 +136,10 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     let token = text.trim();
-    match token.is_empty() {
-        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty")),
-        false => Ok(token.to_owned()),
+    if token.is_empty() {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"))
+    } else {
+        Ok(token.to_owned())
     }
 }
 

@@ -48,9 +48,10 @@ pub(super) async fn execute(folder: &Path, format: Format) -> Result<ExitCode> {
 fn behind(stale: Stale) -> Finding {
     let definition = stale.definition.display();
     let folder = stale.file.parent().unwrap_or(Path::new(""));
-    let into = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
+    let into = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     };
     let (language, into) = (stale.language.name(), into.display());
     let mut command = format!("windlass types {definition} --language {language} --into {into}");

@@ -18,12 +18,13 @@ pub(super) fn text(report: &Report) -> String {
             text,
             "    <testcase classname=\"windlass\" name=\"{name}\" time=\"{seconds:.3}\""
         );
-        text.push_str(&match case.passed {
-            true => "/>\n".to_owned(),
-            false => format!(
+        text.push_str(&if case.passed {
+            "/>\n".to_owned()
+        } else {
+            format!(
                 ">\n      <failure>{}</failure>\n    </testcase>\n",
                 escaped(&reasons(case))
-            ),
+            )
         });
     }
     text + "  </testsuite>\n</testsuites>\n"

@@ -65,9 +65,10 @@ impl AdminSpec {
 
     /// The audiences of tokens, the default filled in.
     pub(crate) fn audiences(&self) -> Vec<String> {
-        match self.audiences.is_empty() {
-            true => vec![Self::AUDIENCE.to_owned()],
-            false => self.audiences.to_vec(),
+        if self.audiences.is_empty() {
+            vec![Self::AUDIENCE.to_owned()]
+        } else {
+            self.audiences.to_vec()
         }
     }
 

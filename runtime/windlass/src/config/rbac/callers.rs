@@ -6,9 +6,10 @@ use serde_json::{Value as Json, json};
 /// The `nonResourceURL` that rights to a path of the admin endpoints are about. Every user of a cluster may `get` `/api/*`, because
 /// discovery is there, so the API's paths have a word before them.
 pub(crate) fn nonresource_url(path: &str) -> String {
-    match path.starts_with("/api/") {
-        true => format!("/windlass{path}"),
-        false => path.to_owned(),
+    if path.starts_with("/api/") {
+        format!("/windlass{path}")
+    } else {
+        path.to_owned()
     }
 }
 

@@ -240,9 +240,10 @@ fn differs<S: AnyStatus>(
         return None;
     }
     *status.heartbeat() = now;
-    let change = match status.quiet() == present.quiet() {
-        true => Change::Numbers,
-        false => Change::Conditions,
+    let change = if status.quiet() == present.quiet() {
+        Change::Numbers
+    } else {
+        Change::Conditions
     };
     Some((change, serde_json::to_value(&status).ok()?))
 }

@@ -230,9 +230,10 @@ impl ExecConfigSpec {
 
     /// The command. As in kubeconfigs, one with a slash is a path, any other is looked up on the PATH.
     fn command_from(&self, folder: &Path) -> String {
-        match self.command.contains('/') {
-            true => folder.join(&self.command).to_string_lossy().into_owned(),
-            false => self.command.clone(),
+        if self.command.contains('/') {
+            folder.join(&self.command).to_string_lossy().into_owned()
+        } else {
+            self.command.clone()
         }
     }
 }
