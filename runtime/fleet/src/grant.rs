@@ -1,20 +1,27 @@
 //! What a client may do. Entry points: [`Grant`] and [`Grant::check`].
 //!
 //! A rule is a rule of Kubernetes' RBAC, with the same meaning, for namespaces and clusters. A call that no rule grants is denied.
+//! What rules grant, by itself and compared with what is needed, is a [`RuleSet`].
 
 mod bound;
 mod denied;
+mod flow;
 mod identity;
 mod needs;
+mod right;
 mod rule;
+mod rule_set;
 #[cfg(test)]
 mod tests;
 
 pub use bound::ClusterBound;
 pub use denied::Denied;
+pub use flow::flow;
 pub use identity::{Identity, IdentityError};
 pub use needs::{Need, Needs};
+pub use right::Right;
 pub use rule::{ClusterRule, Rule};
+pub use rule_set::RuleSet;
 
 use crate::name::ClusterName;
 use crate::pairs::Pairs;
@@ -42,9 +49,27 @@ pub enum Verb {
     Delete,
     /// Deleting a collection.
     DeleteCollection,
+    /// A verb that is no call for an object, and that only servers check.
+    Other(&'static str),
 }
 
 impl Verb {
+    /// The verbs of calls for objects, which `*` stands for in a rule.
+    pub const ALL: [Self; 8] = [
+        Self::Get,
+        Self::List,
+        Self::Watch,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+    /// Acting as a user, a group or a service account.
+    pub const IMPERSONATE: Self = Self::Other("impersonate");
+    /// Every verb that a server may ask for.
+    pub const ANY: Self = Self::Other("*");
+
     /// The word in rules.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -57,6 +82,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Other(verb) => verb,
         }
     }
 }
@@ -440,7 +466,8 @@ impl Layer {
     ) -> Namespaces {
         let mut names = BTreeSet::new();
         for rule in &*self.rules {
-            if !rule.names(name) || !rule.covers(cluster, group, resource, None, verb) {
+            let covers = rule.covers(group, resource, None, verb) && rule.covers_cluster(cluster);
+            if !covers || !rule.names(name) {
                 continue;
             }
             if rule.namespaces.iter().any(|namespace| &**namespace == "*") {

@@ -216,7 +216,7 @@ impl Default for TenantName {
 }
 
 /// A pattern over names in which `*` matches any run of characters, the empty one included.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct NamePattern(Arc<str>);
 
 impl NamePattern {

@@ -13,7 +13,8 @@ use crate::api::{Json, Projection};
 use crate::cluster::{Caller, Client, Cluster, Fleet};
 use crate::grant::{ClusterBound, Grant};
 use crate::kind::GroupVersionKind;
-use crate::name::NamePattern;
+use crate::name::{ClusterName, NamePattern};
+use crate::pairs::Pairs;
 use crate::path::FieldPath;
 use crate::predicate::Predicate;
 use crate::request::Request;
@@ -240,17 +241,17 @@ impl ClusterFilter {
     /// Whether a cluster is one of them. The local cluster always is: [`WatchClusters`] and [`ClusterSelection::local`] decide on it.
     #[must_use]
     pub fn admits(&self, cluster: &Cluster) -> bool {
-        let name = cluster.name();
-        let labels = cluster.labels();
+        self.matches(cluster.name(), &cluster.labels())
+    }
+
+    /// The same for a cluster of this name and with these labels.
+    #[must_use]
+    pub fn matches(&self, name: &ClusterName, labels: &Pairs) -> bool {
+        let mut names = self.names.iter();
+        let selector = self.selector.as_ref();
         name.is_local()
-            || self
-                .names
-                .iter()
-                .any(|pattern| pattern.matches(name.as_str()))
-                && self
-                    .selector
-                    .as_ref()
-                    .is_none_or(|selector| selector.matches(&labels))
+            || names.any(|pattern| pattern.matches(name.as_str()))
+                && selector.is_none_or(|selector| selector.matches(labels))
     }
 }
 

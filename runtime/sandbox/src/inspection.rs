@@ -72,7 +72,7 @@ impl Revision {
             imports: self.imports().to_vec(),
             exports: self.exports().to_vec(),
             functions: self.functions().to_vec(),
-            rules_yaml: needed.yaml(),
+            rules_yaml: needed.yaml,
             rules: needed.rules,
             primary: description.primary.as_ref().map(ToString::to_string),
             watches: watches(&description),

@@ -1,18 +1,16 @@
 //! A call that no rule grants, and the rule that would. Entry point: [`Denied`].
 
-use super::{Access, Verb};
+use super::{Access, ClusterRule, Right, Rule, Verb};
+use crate::name::ClusterName;
 use std::fmt;
 
 /// A call that no rule grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
+    right: Right,
+    /// In place of the right's.
     verbs: Vec<Verb>,
-    group: String,
-    /// With its subresource, as in a rule.
-    resource: String,
-    namespace: Option<String>,
-    name: Option<String>,
-    cluster: String,
+    cluster: ClusterName,
     own: bool,
     by: By,
 }
@@ -42,17 +40,10 @@ impl Denied {
     }
 
     fn because(access: &Access<'_>, by: By) -> Self {
-        let resource = match access.subresource {
-            Some(subresource) => format!("{}/{subresource}", access.resource),
-            None => access.resource.to_owned(),
-        };
         Self {
+            right: Right::of(access),
             verbs: vec![access.verb],
-            group: access.group.to_owned(),
-            resource,
-            namespace: access.namespace.map(str::to_owned),
-            name: access.name.map(str::to_owned),
-            cluster: access.cluster.name.to_string(),
+            cluster: access.cluster.name.clone(),
             own: access.cluster.own,
             by,
         }
@@ -76,18 +67,18 @@ impl Denied {
             By::Ceiling => "the tenant's rules do not allow",
             By::Bound => "the tenant's clusters do not include this one, which denies",
         };
-        let mut reason = format!("{rules} {} on {}", verbs.join(" and "), self.resource);
-        if !self.group.is_empty() {
-            reason.push_str(&format!(" of group {}", self.group));
+        let mut reason = format!("{rules} {} on {}", verbs.join(" and "), self.right.resource);
+        if !self.right.group.is_empty() {
+            reason.push_str(&format!(" of group {}", self.right.group));
         }
-        if let Some(name) = &self.name {
+        if let Some(name) = &self.right.name {
             reason.push_str(&format!(" {name:?}"));
         }
-        match &self.namespace {
+        match &self.right.namespace {
             Some(namespace) => reason.push_str(&format!(" in namespace {namespace:?}")),
             None => reason.push_str(" in all namespaces"),
         }
-        match (self.own, &*self.cluster) {
+        match (self.own, self.cluster.as_str()) {
             (true, _) => {}
             (false, "") => reason.push_str(" of the local cluster"),
             (false, name) => reason.push_str(&format!(" of cluster {name:?}")),
@@ -101,43 +92,25 @@ impl Denied {
         match self.by {
             By::Rules => None,
             By::Ceiling => {
-                let rule = self.missing_rule_yaml();
-                let rule = rule.trim_start_matches("- ");
+                let rule = self.missing_rule();
                 Some(format!("add {rule} to spec.rules of the Tenant"))
             }
             By::Bound => Some(format!(
                 "add the cluster {:?} to spec.clusters of the Tenant",
-                self.cluster
+                self.cluster.as_str()
             )),
         }
     }
 
-    /// The missing rule, as an item of a YAML list to paste below `rules:`. It covers every object of the namespace: a reconciler that
-    /// needs one object needs the next one.
+    /// The missing rule. It covers every object of the namespace: a reconciler that needs one object needs the next one.
     #[must_use]
-    pub fn missing_rule_yaml(&self) -> String {
-        let verbs = self
-            .verbs
-            .iter()
-            .map(|verb| verb.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let mut rule = format!(
-            "- {{apiGroups: [{}], resources: [{}], verbs: [{verbs}]",
-            scalar(&self.group),
-            scalar(&self.resource)
-        );
-        rule.push_str(&format!(
-            ", namespaces: [{}]",
-            scalar(self.namespace.as_deref().unwrap_or("*"))
-        ));
-        match (self.own, &*self.cluster) {
-            (true, _) => {}
-            (false, "") => rule.push_str(", clusters: {local: true}"),
-            (false, name) => rule.push_str(&format!(", clusters: {{names: [{}]}}", scalar(name))),
+    pub fn missing_rule(&self) -> Rule {
+        Rule {
+            verbs: self.verbs.iter().map(|verb| verb.as_str().into()).collect(),
+            resource_names: Vec::new(),
+            clusters: (!self.own).then(|| ClusterRule::only(&self.cluster)),
+            ..self.right.rule()
         }
-        rule.push('}');
-        rule
     }
 }
 
@@ -147,22 +120,6 @@ impl fmt::Display for Denied {
         if let Some(lacks) = self.tenant_lacks() {
             return write!(f, "{reason}; {lacks}");
         }
-        let rule = self.missing_rule_yaml();
-        write!(f, "{reason}; add {}", rule.trim_start_matches("- "))
-    }
-}
-
-/// A text as a YAML scalar in a flow list: quoted if it could be misread otherwise.
-fn scalar(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
-    let word =
-        text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(plain);
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-        .iter()
-        .any(|reserved| text.eq_ignore_ascii_case(reserved));
-    if word && !reserved {
-        text.to_owned()
-    } else {
-        serde_json::Value::from(text).to_string()
+        write!(f, "{reason}; add {}", self.missing_rule())
     }
 }

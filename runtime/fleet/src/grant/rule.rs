@@ -1,14 +1,19 @@
 //! A rule: what it names and whether it covers a call. Entry point: [`Rule`].
 
-use super::{Access, BINDING_LABELS, ClusterFacts, Verb};
+use super::{Access, BINDING_LABELS, ClusterFacts, Right, Verb, flow};
 use crate::name::{ClusterName, NamePattern};
 use crate::pairs::Pairs;
 use crate::selector::{LabelSelector, LabelSet};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// A rule of a grant: RBAC's rule, times namespaces, times clusters. An empty list names nothing, except `resource_names`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+///
+/// As text it is YAML on one line, to paste as an item of a Reconciler's `rules`. Without namespaces its JSON is a rule of a role.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     /// `apiGroups`: names, `""` for the core group, `*` for all.
     pub api_groups: Vec<Arc<str>>,
@@ -19,21 +24,28 @@ pub struct Rule {
     pub verbs: Vec<Arc<str>>,
     /// `resourceNames`: names of objects; empty for all. As in RBAC, a rule with names grants no call whose URL has no name: no create
     /// and no deletecollection, and a list or watch only if it selects `metadata.name=` one of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<Arc<str>>,
     /// `namespaces`: exact names, or `*` for all and for cluster-scoped resources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Arc<str>>,
     /// `clusters`; `None` for the cluster of the request that is being reconciled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterRule>,
 }
 
 /// The clusters of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClusterRule {
     /// Whether it matches the local (hub) cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub local: bool,
     /// Patterns over the names of the other clusters. Empty: any name, if there is a selector; otherwise none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NamePattern>,
     /// The labels that the other clusters must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
 
@@ -50,21 +62,27 @@ impl LabelSet for Granting<'_> {
 }
 
 impl ClusterRule {
-    fn matches(&self, cluster: &ClusterFacts<'_>) -> bool {
+    /// The rule that matches the cluster of this name, and no other one.
+    #[must_use]
+    pub fn only(name: &ClusterName) -> Self {
+        let is_other = !name.is_local();
+        let names = is_other.then(|| NamePattern::new(name.as_str()));
+        Self {
+            local: name.is_local(),
+            names: names.into_iter().collect(),
+            selector: None,
+        }
+    }
+
+    /// Whether it matches a cluster.
+    #[must_use]
+    pub fn matches(&self, cluster: &ClusterFacts<'_>) -> bool {
         if cluster.name.is_local() {
             return self.local;
         }
-        let named = match &self.names[..] {
-            [] => self.selector.is_some(),
-            names => names
-                .iter()
-                .any(|pattern| pattern.matches(cluster.name.as_str())),
-        };
-        named
-            && self
-                .selector
-                .as_ref()
-                .is_none_or(|selector| selector.matches(&Granting(cluster.labels)))
+        let labels = Granting(cluster.labels);
+        let selected = |selector: &LabelSelector| selector.matches(&labels);
+        self.has_name(cluster.name.as_str()) && self.selector.as_ref().is_none_or(selected)
     }
 
     /// Whether it matches a cluster of this name, whatever its labels are.
@@ -72,21 +90,45 @@ impl ClusterRule {
         if name.is_local() {
             return self.local;
         }
-        self.selector.is_none()
-            && self
-                .names
-                .iter()
-                .any(|pattern| pattern.matches(name.as_str()))
+        self.selector.is_none() && self.has_name(name.as_str())
+    }
+
+    /// Whether it matches the clusters that another rule names, if they have its labels.
+    #[must_use]
+    pub fn may_match(&self, named: &Self) -> bool {
+        let mut names = named.names.iter();
+        (self.local || !named.local) && names.all(|name| self.has_name(name.as_str()))
+    }
+
+    /// Whether another cluster than the local one may have this name.
+    fn has_name(&self, name: &str) -> bool {
+        match &self.names[..] {
+            [] => self.selector.is_some(),
+            names => names.iter().any(|pattern| pattern.matches(name)),
+        }
+    }
+
+    /// Whether it can match another cluster than the local one.
+    #[must_use]
+    pub fn matches_others(&self) -> bool {
+        !self.names.is_empty() || self.selector.is_some()
     }
 
     /// Whether it can match any cluster at all.
     pub(super) fn matches_any(&self) -> bool {
-        self.local || !self.names.is_empty() || self.selector.is_some()
+        self.local || self.matches_others()
     }
 }
 
 fn names(list: &[Arc<str>], name: &str) -> bool {
     list.iter().any(|entry| &**entry == "*" || &**entry == name)
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = serde_json::to_value(self).map_err(|_| fmt::Error)?;
+        f.write_str(&flow(&value))
+    }
 }
 
 impl Rule {
@@ -97,12 +139,12 @@ impl Rule {
         };
         within
             && self.covers(
-                &access.cluster,
                 access.group,
                 access.resource,
                 access.subresource,
                 access.verb,
             )
+            && self.covers_cluster(&access.cluster)
             && self.names(access.name)
     }
 
@@ -112,22 +154,26 @@ impl Rule {
         self.resource_names.is_empty() || name.is_some_and(named)
     }
 
-    /// Whether everything matches, namespaces and object names not considered.
+    /// Whether everything matches, clusters, namespaces and object names not considered.
     pub(super) fn covers(
         &self,
-        cluster: &ClusterFacts<'_>,
         group: &str,
         resource: &str,
         subresource: Option<&str>,
         verb: Verb,
     ) -> bool {
+        let mut resources = self.resources.iter();
         names(&self.verbs, verb.as_str())
             && names(&self.api_groups, group)
-            && self
-                .resources
-                .iter()
-                .any(|entry| covers_resource(entry, resource, subresource))
-            && self.covers_cluster(cluster)
+            && resources.any(|entry| covers_resource(entry, resource, subresource))
+    }
+
+    /// Whether it grants a right, namespaces and clusters not considered.
+    #[must_use]
+    pub fn grants(&self, right: &Right) -> bool {
+        let (resource, subresource) = right.resource_parts();
+        self.covers(&right.group, resource, subresource, right.verb)
+            && self.names(right.name.as_deref())
     }
 
     pub(super) fn covers_cluster(&self, cluster: &ClusterFacts<'_>) -> bool {
@@ -156,6 +202,19 @@ impl Rule {
 
     pub(super) fn names_group(&self, group: &str) -> bool {
         names(&self.api_groups, group)
+    }
+}
+
+/// Whether an entry of a rule's list covers another entry: `*` covers all, `*/status` the status of every resource.
+pub(super) fn covers_entry(wide: &str, narrow: &str) -> bool {
+    let (resource, subresource) = resource_parts(narrow);
+    covers_resource(wide, resource, subresource)
+}
+
+pub(super) fn resource_parts(entry: &str) -> (&str, Option<&str>) {
+    match entry.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource)),
+        None => (entry, None),
     }
 }
 

@@ -533,8 +533,9 @@ fn a_denial_prints_the_rule_that_is_missing() {
     assert_eq!(
         denied(watch)
             .verbs([Verb::List, Verb::Watch])
-            .missing_rule_yaml(),
-        "- {apiGroups: [apps], resources: [pods], verbs: [list, watch], namespaces: [\"*\"]}"
+            .missing_rule()
+            .to_string(),
+        "{apiGroups: [apps], resources: [pods], verbs: [list, watch], namespaces: [\"*\"]}"
     );
     let other = Access {
         cluster: world.facts(false),
@@ -544,8 +545,8 @@ fn a_denial_prints_the_rule_that_is_missing() {
         ..world.access(Verb::Patch)
     };
     assert_eq!(
-        denied(other).missing_rule_yaml(),
-        "- {apiGroups: [\"\"], resources: [pods/status], verbs: [patch], namespaces: [\"123\"], clusters: {names: [\"clusters/a+x y\"]}}"
+        denied(other).missing_rule().to_string(),
+        "{apiGroups: [\"\"], resources: [pods/status], verbs: [patch], namespaces: [\"123\"], clusters: {names: [\"clusters/a+x y\"]}}"
     );
     let hub = World::new("");
     let local = Access {
@@ -554,7 +555,8 @@ fn a_denial_prints_the_rule_that_is_missing() {
     };
     assert!(
         denied(local)
-            .missing_rule_yaml()
+            .missing_rule()
+            .to_string()
             .ends_with("verbs: [create], namespaces: [ns], clusters: {local: true}}")
     );
 }
@@ -756,7 +758,8 @@ fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
     let noted = needs.noted();
     let noted: Vec<_> = noted
         .iter()
-        .map(|need| (&*need.resource, need.verb, need.namespace.as_deref()))
+        .map(|need| &need.right)
+        .map(|right| (&*right.resource, right.verb, right.namespace.as_deref()))
         .collect();
     assert_eq!(
         noted,

@@ -2,6 +2,7 @@
 
 use super::parse::parse;
 use super::{MAX, SelectorError};
+use serde::{Deserialize, Serialize};
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,7 +29,8 @@ impl LabelSet for crate::json::Labels<'_> {
 /// A label selector: requirements that must all hold; none at all matches everything. Cheap to clone.
 ///
 /// Kept in canonical order, so that selectors that mean the same are equal, hash the same and print the same.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct LabelSelector {
     /// Sorted, and each only once.
     requirements: Arc<[Requirement]>,
@@ -105,6 +107,20 @@ impl LabelSelector {
         self.requirements
             .iter()
             .all(|requirement| requirement.holds(labels))
+    }
+}
+
+impl From<LabelSelector> for String {
+    fn from(selector: LabelSelector) -> Self {
+        selector.to_string()
+    }
+}
+
+impl TryFrom<String> for LabelSelector {
+    type Error = SelectorError;
+
+    fn try_from(text: String) -> Result<Self, SelectorError> {
+        Self::parse(&text)
     }
 }
 

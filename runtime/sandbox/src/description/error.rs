@@ -3,6 +3,7 @@
 use super::{CLUSTER_NAMES, MAX_ITEMS};
 use std::collections::BTreeSet;
 use windlass_fleet::controller::ShapeError;
+use windlass_fleet::grant::Denied;
 use windlass_fleet::path::PathError;
 use windlass_fleet::selector::SelectorError;
 
@@ -103,21 +104,32 @@ pub struct MissingRule {
     /// The watch or index.
     pub place: String,
     /// What is not granted.
-    pub reason: String,
-    /// The missing rule, as a YAML list item.
-    pub rule: String,
+    pub denied: Denied,
+    /// Whether the resource is a guess.
+    pub is_guess: bool,
 }
 
 /// What needs a rule, and the rules to add, each once.
 fn missing_rules(all: &[MissingRule]) -> String {
     let places: Vec<String> = all
         .iter()
-        .map(|MissingRule { place, reason, .. }| {
-            format!("{place} needs a rule that is not there: {reason}")
+        .map(|MissingRule { place, denied, .. }| {
+            format!(
+                "{place} needs a rule that is not there: {}",
+                denied.reason()
+            )
         })
         .collect();
-    let rules: BTreeSet<&str> = all.iter().map(|one| &*one.rule).collect();
-    let rules: Vec<&str> = rules.into_iter().collect();
+    let rule = |one: &MissingRule| {
+        let guess = if one.is_guess {
+            "    # the resource is a guess"
+        } else {
+            ""
+        };
+        format!("- {}{guess}", one.denied.missing_rule())
+    };
+    let rules: BTreeSet<String> = all.iter().map(rule).collect();
+    let rules: Vec<String> = rules.into_iter().collect();
     format!(
         "{}\n  add to rules:\n    {}",
         places.join("\n  "),

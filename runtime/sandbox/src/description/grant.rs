@@ -77,15 +77,10 @@ fn missing(
     if undecided {
         return None;
     }
-    let denied = denied.verbs(WATCHING);
-    let mut rule = denied.missing_rule_yaml();
-    if !plural.known {
-        rule.push_str("    # the resource is a guess");
-    }
     Some(MissingRule {
         place: place.to_owned(),
-        reason: denied.reason(),
-        rule,
+        denied: denied.verbs(WATCHING),
+        is_guess: !plural.known,
     })
 }
 

@@ -3,7 +3,6 @@
 use super::Description;
 use crate::description::kinds::{CustomResource, plural_of};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use windlass_fleet::source::EnqueueRule;
 use windlass_fleet::{GroupVersionKind, Rule};
 
@@ -12,10 +11,8 @@ use windlass_fleet::{GroupVersionKind, Rule};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NeededRules {
     pub(crate) rules: Vec<Rule>,
-    /// The kinds whose resource is a guess.
-    pub(crate) guessed: Vec<GroupVersionKind>,
-    /// Whether it imports `batch`, as languages do that import all of their world: what it writes is unknown then.
-    pub(crate) writes_at_will: bool,
+    /// The same as items of a YAML list, to paste below `rules:`.
+    pub(crate) yaml: String,
 }
 
 /// The functions of `cluster` that write, and the verbs that they need.
@@ -52,29 +49,31 @@ pub(crate) fn needed_rules(
             }
         }
     }
-    let mut needed = NeededRules {
-        writes_at_will: imports(BATCH),
-        ..NeededRules::default()
-    };
+    // Languages that import all of their world import it too: what they write is unknown then.
+    let writes_at_will = imports(BATCH);
+    let mut needed = NeededRules::default();
     for (kind, verbs) in verbs_of {
         let custom = customs.iter().find(|custom| custom.is(kind));
-        let resource = match custom {
-            Some(custom) => custom.resource.clone(),
-            None => {
-                let plural = plural_of(&kind.group, &kind.kind);
-                if !plural.known {
-                    needed.guessed.push(kind.clone());
-                }
-                plural.name
+        let plural = plural_of(&kind.group, &kind.kind);
+        let comment = match custom {
+            None if !plural.known => {
+                "  # the resource is a guess: check it with kubectl api-resources"
             }
+            _ if writes_at_will && verbs.contains(&"create") => {
+                "  # what it writes is unknown: leave out verbs that it has no use for"
+            }
+            _ => "",
         };
-        needed.rules.push(Rule {
+        let resource = custom.map_or(plural.name, |custom| custom.resource.clone());
+        let rule = Rule {
             api_groups: vec![kind.group.clone()],
             resources: vec![resource.into()],
             verbs: verbs.into_iter().map(Into::into).collect(),
             namespaces: vec!["*".into()],
             ..Rule::default()
-        });
+        };
+        needed.yaml.push_str(&format!("- {rule}{comment}\n"));
+        needed.rules.push(rule);
     }
     needed
 }
@@ -84,44 +83,5 @@ fn add(verbs: &mut Vec<&str>, more: &[&'static str]) {
         if !verbs.contains(verb) {
             verbs.push(verb);
         }
-    }
-}
-
-impl NeededRules {
-    /// As items of a YAML list, to paste below `rules:`.
-    pub(crate) fn yaml(&self) -> String {
-        let mut yaml = String::new();
-        for rule in &self.rules {
-            let group = rule
-                .api_groups
-                .first()
-                .map(|group| &**group)
-                .unwrap_or_default();
-            let resource = rule
-                .resources
-                .first()
-                .map(|resource| &**resource)
-                .unwrap_or_default();
-            let group_text = if group.is_empty() { "\"\"" } else { group };
-            let guessed = self
-                .guessed
-                .iter()
-                .any(|kind| &*kind.group == group && plural_of(group, &kind.kind).name == resource);
-            let at_will = self.writes_at_will && rule.verbs.iter().any(|verb| &**verb == "create");
-            let comment = match (guessed, at_will) {
-                (true, _) => "  # the resource is a guess: check it with kubectl api-resources",
-                (false, true) => {
-                    "  # what it writes is unknown: leave out verbs that it has no use for"
-                }
-                (false, false) => "",
-            };
-            let verbs = rule.verbs.join(", ");
-            let written = writeln!(
-                yaml,
-                "- {{apiGroups: [{group_text}], resources: [{resource}], verbs: [{verbs}], namespaces: [\"*\"]}}{comment}"
-            );
-            debug_assert!(written.is_ok(), "writing to a string does not fail");
-        }
-        yaml
     }
 }

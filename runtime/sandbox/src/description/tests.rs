@@ -267,14 +267,14 @@ fn needed_rules_follow_watches_and_imported_functions() {
     let functions = ["get".into(), "apply".into(), "record-event".into()];
     let needed = needed_rules(&description, &functions, &[]);
     assert_eq!(
-        needed.yaml(),
+        needed.yaml,
         "- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch], namespaces: [\"*\"]}\n\
          - {apiGroups: [example.dev], resources: [gooses], verbs: [get, list, watch], namespaces: [\"*\"]}  \
          # the resource is a guess: check it with kubectl api-resources\n"
     );
     // As dependents write.
     let functions = ["get".into(), "patch".into(), "batch".into()];
-    let yaml = needed_rules(&description, &functions, &[]).yaml();
+    let yaml = needed_rules(&description, &functions, &[]).yaml;
     assert!(
         yaml.contains("[configmaps], verbs: [get, list, watch, patch, create, delete], namespaces: [\"*\"]}  # what"),
         "{yaml}"
@@ -293,7 +293,7 @@ fn needed_rules_follow_watches_and_imported_functions() {
         "delete-collection",
         "batch",
     ];
-    let yaml = needed_rules(&description, &all.map(Into::into), &[geese]).yaml();
+    let yaml = needed_rules(&description, &all.map(Into::into), &[geese]).yaml;
     assert!(
         yaml.contains("resources: [geese], verbs: [get, list, watch], namespaces: [\"*\"]}\n")
             && yaml

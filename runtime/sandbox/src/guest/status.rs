@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
-use windlass_fleet::{Action, Failure};
+use windlass_fleet::{Action, Failure, Rule};
 
 /// A guest as status pages show it.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -42,8 +42,8 @@ pub struct GuestStatus {
     pub tenant_memory: usize,
     /// Calls that no rule grants, or that its tenant does not allow.
     pub denials: u64,
-    /// The rules that would grant the former, as YAML list items: the first 32 different ones.
-    pub missing_rules: Vec<String>,
+    /// The rules that would grant the former: the first 32 different ones.
+    pub missing_rules: Vec<Rule>,
     /// Requests of its mapper for clusters that no rule opens.
     pub requests_dropped: u64,
 }

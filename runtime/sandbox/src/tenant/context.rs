@@ -198,7 +198,7 @@ impl CallPolicy for GuestContext {
     fn denied(&self, missing: &Denied) {
         let denials = &self.history.denials;
         match missing.tenant_lacks() {
-            None => denials.add_missing(&missing.missing_rule_yaml()),
+            None => denials.add_missing(missing.missing_rule()),
             Some(lacks) => denials.add(&format!("the tenant does not allow it: {lacks}")),
         }
     }

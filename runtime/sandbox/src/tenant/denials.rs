@@ -2,8 +2,9 @@
 
 use crate::clean::clean;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_fleet::Rule;
 
 /// Missing rules that are kept, and other reasons. A guest can cause any number.
 const MOST: usize = 32;
@@ -14,21 +15,22 @@ const LENGTH: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     count: AtomicU64,
-    /// As YAML list items; at most [`MOST`].
-    rules: Mutex<BTreeSet<String>>,
+    /// By their text, as items of a YAML list; at most [`MOST`].
+    rules: Mutex<BTreeMap<String, Rule>>,
     /// Why calls were denied that no rule for a resource would allow; at most [`MOST`].
-    reasons: Mutex<BTreeSet<String>>,
+    reasons: Mutex<BTreeMap<String, ()>>,
 }
 
 impl Denials {
     /// Counts a denial, and logs a missing rule that is new. The span around the call names the guest.
-    pub(crate) fn add_missing(&self, rule: &str) {
-        if rule.len() > LENGTH {
-            // A part of a rule is no rule.
-            return self.add(rule);
+    pub(crate) fn add_missing(&self, rule: Rule) {
+        let text = format!("- {rule}");
+        if clean(&text, LENGTH) != text {
+            // A part of a rule is no rule, nor is one with other names.
+            return self.add(&text);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        let Some((rule, is_last)) = new_one(&self.rules, rule) else {
+        let Some((rule, is_last)) = new_one(&self.rules, &text, rule) else {
             return;
         };
         tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
@@ -40,7 +42,7 @@ impl Denials {
     /// Counts a denial that no single rule of the reconciler would prevent, and logs a reason that is new.
     pub(crate) fn add(&self, reason: &str) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let Some((reason, is_last)) = new_one(&self.reasons, reason) else {
+        let Some((reason, is_last)) = new_one(&self.reasons, reason, ()) else {
             return;
         };
         tracing::warn!(target: "audit", reason, "denied");
@@ -53,19 +55,20 @@ impl Denials {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The rules that were missing, sorted.
-    pub(crate) fn rules(&self) -> Vec<String> {
-        self.rules.lock().iter().cloned().collect()
+    /// The rules that were missing, sorted by their text.
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        self.rules.lock().values().cloned().collect()
     }
 }
 
-/// Keeps a text. Returns it if it is to be logged, and whether it is the last one.
-fn new_one(known: &Mutex<BTreeSet<String>>, text: &str) -> Option<(String, bool)> {
+/// Keeps a value by its text. Returns the text if it is to be logged, and whether it is the last one.
+fn new_one<T>(known: &Mutex<BTreeMap<String, T>>, text: &str, value: T) -> Option<(String, bool)> {
     let text = clean(text, LENGTH);
     let mut known = known.lock();
-    if known.len() >= MOST || !known.insert(text.clone()) {
+    if known.len() >= MOST || known.contains_key(&text) {
         return None;
     }
+    known.insert(text.clone(), value);
     Some((text, known.len() == MOST))
 }
 
@@ -73,25 +76,34 @@ fn new_one(known: &Mutex<BTreeSet<String>>, text: &str) -> Option<(String, bool)
 mod tests {
     use super::*;
 
+    fn rule(resource: &str) -> Rule {
+        Rule {
+            resources: vec![resource.into()],
+            ..Rule::default()
+        }
+    }
+
     #[test]
     fn missing_rules_are_kept_once_and_within_bounds() {
         let denials = Denials::default();
         for _ in 0..3 {
-            denials.add_missing("- {verbs: [get]}");
+            denials.add_missing(rule("pods"));
         }
         assert_eq!((denials.count(), denials.rules().len()), (3, 1));
-        (0..1000).for_each(|at| denials.add_missing(&format!("- {at}")));
+        (0..1000).for_each(|at| denials.add_missing(rule(&at.to_string())));
         assert_eq!((denials.count(), denials.rules().len()), (1003, MOST));
     }
 
     #[test]
     fn what_is_no_rule_is_no_missing_rule() {
         let denials = Denials::default();
-        (0..1000).for_each(|at| denials.add_missing(&format!("- {at} {}", "x".repeat(1 << 16))));
+        let long = "x".repeat(1 << 16);
+        (0..1000).for_each(|at| denials.add_missing(rule(&format!("{at} {long}"))));
+        denials.add_missing(rule("pods\u{202e}"));
         denials.add("no rule opens a cluster");
-        assert_eq!((denials.count(), denials.rules().len()), (1001, 0));
+        assert_eq!((denials.count(), denials.rules().len()), (1002, 0));
         let reasons = denials.reasons.lock();
-        let longest = reasons.iter().map(String::len).max();
+        let longest = reasons.keys().map(String::len).max();
         assert_eq!(reasons.len(), MOST);
         assert!(longest <= Some(LENGTH + '…'.len_utf8()), "{longest:?}");
     }

@@ -188,7 +188,8 @@ fn show_guest(view: &mut ReconcilerView, status: GuestStatus) {
         denials: status.denials,
         failed_by: BlameView::default(),
     };
-    view.missing_rules = status.missing_rules;
+    let rules = status.missing_rules.iter();
+    view.missing_rules = rules.map(|rule| format!("- {rule}")).collect();
     view.serves_seconds = now().saturating_sub(status.loaded);
 }
 

@@ -5,7 +5,7 @@ mod definitions;
 mod missing;
 
 use crate::cli::{CheckArgs, Format};
-use crate::config::kinds::{GuestSource, RuleSpec};
+use crate::config::kinds::{GuestSource, rules};
 use crate::config::schema::{self, Place, Shows};
 use crate::guests::{Lack, component, lacks};
 use crate::output::{Tone, printable, size, spent};
@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use windlass_author::seed::Layout;
 use windlass_files::{Position, split};
+use windlass_fleet::Rule;
 use windlass_registry::{Reference, SCHEME};
 use windlass_sandbox::{CustomResource, Inspection, Options};
 
@@ -97,7 +98,7 @@ fn image(argument: &Path) -> Option<Reference> {
 type Config = (Json, Place);
 
 /// The name of a Reconciler, and its rules.
-type Granted = (String, Vec<RuleSpec>);
+type Granted = (String, Vec<Rule>);
 
 /// The configs to check: of the Reconcilers in `files` that have this component or image, which are returned too, or the text of `--config`.
 fn configs(
@@ -132,7 +133,7 @@ fn configs(
     let (configs, reconcilers): (Vec<Config>, Vec<Granted>) = used
         .map(|(document, spec)| {
             let config = spec.config.clone().unwrap_or_else(empty);
-            let granted = (document.identity.name.clone(), spec.rules.clone());
+            let granted = (document.identity.name.clone(), rules(&spec.rules));
             ((config, Place::of(document)), granted)
         })
         .unzip();
@@ -145,8 +146,8 @@ fn configs(
     Ok((configs, reconcilers))
 }
 
-/// What the last run of `windlass test` was denied in the projects of these files.
-fn denied(files: &[PathBuf]) -> Vec<Lack> {
+/// What the last run of `windlass test` was denied in the projects of these files, by reconciler.
+fn denied(files: &[PathBuf]) -> Vec<(String, Vec<Rule>)> {
     let projects = files.iter().map(|file| match file.is_dir() {
         true => file,
         false => file.parent().unwrap_or(Path::new("")),

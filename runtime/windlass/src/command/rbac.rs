@@ -4,8 +4,8 @@ use crate::cli::{Format, RbacArgs};
 use crate::config::kinds::{GuestSource, Kind, Origin, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, definitions,
-    in_local, manifests, name_by_content, needed, yaml,
+    Description, Hub, Side, Subject, Work, callers, cluster_roles, definitions, in_local,
+    manifests, name_by_content, needed, yaml,
 };
 use crate::config::{clusters, registries};
 use crate::guests::TenantPolicy;
@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use windlass_fleet::Rule;
+use windlass_fleet::grant::{RuleSet, Verb};
 use windlass_registry::Registries;
 use windlass_sandbox::{Inspection, Options, Sandbox};
 
@@ -48,7 +48,6 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         true => (Side::Local, "windlass-local"),
         false => (Side::Members, "windlass"),
     };
-    let has_provider = configuration.has_provider();
     let home = home(&configuration, args.bind.as_ref());
     if home.is_none() && side == Side::Local {
         anstream::eprintln!(
@@ -58,7 +57,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         );
     }
     let manager = configuration.manager_spec();
-    let mut needed = needed(side, &work, &manager, has_provider, home.as_deref());
+    let mut needed = needed(side, &work, &manager, home.as_deref());
     if side == Side::Local {
         needed.extend(in_local(&configuration));
         needed.extend(definitions(&needed));
@@ -69,7 +68,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
 }
 
 /// The roles under the name that is asked for, or under one of their own.
-fn named(args: &RbacArgs, usual: &str, needed: &Permissions) -> Vec<Json> {
+fn named(args: &RbacArgs, usual: &str, needed: &RuleSet) -> Vec<Json> {
     let bind = args.bind.as_ref();
     let name = match &args.name {
         Some(name) => name.clone(),
@@ -90,7 +89,7 @@ fn print(manifests: &[Json], format: Format) -> Result<ExitCode> {
 }
 
 /// What the credentials of a Provider need in its hub.
-fn of_hub(configuration: &Configuration, provider: &str) -> Result<Permissions> {
+fn of_hub(configuration: &Configuration, provider: &str) -> Result<RuleSet> {
     let mut providers = configuration.providers();
     let found = providers.find(|(document, _)| document.identity.name == provider);
     let Some((_, spec)) = found else {
@@ -135,6 +134,7 @@ pub(super) fn valid(files: &[PathBuf]) -> Result<Configuration> {
 /// When the engine cannot be made on this machine.
 pub(super) async fn work(configuration: &Configuration, engine: Options) -> Result<Vec<Work<'_>>> {
     let mut work = Vec::new();
+    let has_provider = configuration.has_provider();
     if !configuration.has(Kind::Reconciler) {
         return Ok(work);
     }
@@ -148,6 +148,7 @@ pub(super) async fn work(configuration: &Configuration, engine: Options) -> Resu
         work.push(Work {
             spec,
             tenant,
+            has_provider,
             description,
         });
     }
@@ -211,14 +212,8 @@ async fn ask(
 }
 
 fn description(inspection: Inspection) -> Description {
-    let watches = |rule: &&Rule| rule.verbs.iter().any(|verb| &**verb == "watch");
-    let watched = inspection.rules.iter().filter(watches).flat_map(|rule| {
-        let groups = rule.api_groups.iter();
-        groups.flat_map(|group| {
-            let resources = rule.resources.iter();
-            resources.map(move |resource| (group.to_string(), resource.to_string()))
-        })
-    });
+    let needed: RuleSet = inspection.rules.iter().collect();
+    let watched = needed.into_iter().filter(|one| one.verb == Verb::Watch);
     Description {
         watched: watched.collect(),
         scopes: inspection.scopes,

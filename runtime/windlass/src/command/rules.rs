@@ -4,9 +4,8 @@ mod edit;
 
 use super::test::runner::{Runner, configuration};
 use crate::cli::{Format, RulesArgs};
-use crate::config::kinds::RuleSpec;
+use crate::config::kinds;
 use crate::config::load::Configuration;
-use crate::config::rbac::{Permissions, lines};
 use crate::dev::builder;
 use crate::guests::{Lack, ReconcilerNeeds};
 use crate::output::{Tone, count};
@@ -17,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use windlass_author::cases::{Case, DOCUMENTS};
 use windlass_files::replace;
-use windlass_fleet::ClusterName;
-use windlass_fleet::grant::Need;
+use windlass_fleet::grant::{ClusterRule, Need, RuleSet};
+use windlass_fleet::{ClusterName, Rule};
 use windlass_sandbox::Options;
 
 /// Runs the tests with all rights, and prints or writes the rules that they needed and the documents lack.
@@ -111,8 +110,8 @@ fn lacks(documents: &Configuration, needs: &ReconcilerNeeds) -> Vec<Lack> {
     let lacks = noted.map(|(reconciler, needs)| {
         let mut reconcilers = documents.reconcilers();
         let granted = reconcilers.find(|(document, _)| document.identity.name == reconciler);
-        let granted = granted.map_or(&[][..], |(_, spec)| &spec.rules);
-        let rules = rules(&needs, granted);
+        let granted = granted.map_or(Vec::new(), |(_, spec)| kinds::rules(&spec.rules));
+        let rules = rules(&needs, &granted);
         Lack { reconciler, rules }
     });
     lacks.filter(|lack| !lack.rules.is_empty()).collect()
@@ -120,89 +119,68 @@ fn lacks(documents: &Configuration, needs: &ReconcilerNeeds) -> Vec<Lack> {
 
 /// The namespaces that rules are about, for the request's own cluster or for others; none: all of them, as tests have objects in some, and
 /// their reconciler is for others too.
-fn named(granted: &[RuleSpec], own: bool) -> BTreeSet<String> {
+fn named(granted: &[Rule], own: bool) -> BTreeSet<&str> {
     let rules = granted.iter().filter(|rule| rule.clusters.is_none() == own);
-    let all: BTreeSet<String> = rules
-        .flat_map(|rule| rule.namespaces.iter().cloned())
-        .collect();
-    match all.contains("*") {
-        true => BTreeSet::new(),
-        false => all,
-    }
+    let all = rules.flat_map(|rule| rule.namespaces.iter().map(|name| &**name));
+    let all: BTreeSet<&str> = all.collect();
+    Some(all)
+        .filter(|all| !all.contains("*"))
+        .unwrap_or_default()
 }
 
-/// The rules for needs, on a line each: first those for the request's own cluster. If those that are granted name namespaces, they are for these
-/// and for those of the needs, else for all.
-fn rules(needs: &BTreeSet<Need>, granted: &[RuleSpec]) -> Vec<String> {
+/// The rules for needs: first those for the request's own cluster. If those that are granted name namespaces, they are for these and for those
+/// of the needs, else for all.
+fn rules(needs: &BTreeSet<Need>, granted: &[Rule]) -> Vec<Rule> {
     let [own, other] = [true, false].map(|own| named(granted, own));
-    let mut by_cluster: BTreeMap<Option<&ClusterName>, Permissions> = BTreeMap::new();
+    let mut by_cluster: BTreeMap<Option<&ClusterName>, RuleSet> = BTreeMap::new();
     for need in needs {
+        let rights = by_cluster.entry(need.cluster.as_ref()).or_default();
         let named = match need.cluster {
             None => &own,
             Some(_) => &other,
         };
-        let namespaces = match &need.namespace {
-            _ if named.is_empty() || !need.namespaced => vec!["*".to_owned()],
-            Some(namespace) => vec![namespace.clone()],
-            None => named.iter().cloned().collect(),
-        };
-        let rule = RuleSpec {
-            api_groups: vec![need.group.clone()],
-            resources: vec![need.resource.clone()],
-            verbs: vec![need.verb.as_str().to_owned()],
-            namespaces,
-            resource_names: Vec::new(),
-            clusters: None,
-        };
-        by_cluster
-            .entry(need.cluster.as_ref())
-            .or_default()
-            .grant(&rule, None);
+        let right = || need.right.clone();
+        match &need.right.namespace {
+            _ if named.is_empty() || !need.namespaced => rights.add(right().within(None)),
+            Some(_) => rights.add(right()),
+            None => rights.extend(named.iter().map(|name| right().within(*name))),
+        }
     }
-    let rules = by_cluster
-        .into_iter()
-        .flat_map(|(cluster, mut permissions)| {
-            permissions.reduce();
-            lines(&permissions)
-                .into_iter()
-                .map(move |line| of_cluster(line, cluster))
-        });
+    let rules = by_cluster.into_iter().flat_map(|(cluster, mut rights)| {
+        rights.reduce();
+        let clusters = cluster.map(ClusterRule::only);
+        rights.rules().into_iter().map(move |rule| Rule {
+            clusters: clusters.clone(),
+            ..rule
+        })
+    });
     rules.collect()
-}
-
-/// A rule for another cluster than the request's.
-fn of_cluster(rule: String, cluster: Option<&ClusterName>) -> String {
-    let clusters = match cluster {
-        None => return rule,
-        Some(name) if name.is_local() => "{local: true}".to_owned(),
-        Some(name) => format!("{{names: [{}]}}", json!(name.as_str())),
-    };
-    let open = rule.strip_suffix('}').unwrap_or(&rule);
-    format!("{open}, clusters: {clusters}}}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_fleet::grant::Verb;
+    use windlass_fleet::grant::{Right, Verb};
 
     fn need(resource: &str, verb: Verb, namespace: Option<&str>, cluster: Option<&str>) -> Need {
         Need {
             cluster: cluster.map(|name| ClusterName::new(name).unwrap()),
-            group: String::new(),
-            resource: resource.to_owned(),
-            namespace: namespace.map(str::to_owned),
+            right: Right::new("", resource, verb).within(namespace),
             namespaced: resource != "nodes",
-            verb,
         }
     }
 
-    fn granted(namespaces: &[&str], is_local: bool) -> RuleSpec {
-        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": namespaces});
-        let mut rule: RuleSpec = serde_json::from_value(rule).unwrap();
-        let clusters = is_local.then(|| json!({"local": true}));
-        rule.clusters = clusters.map(|clusters| serde_json::from_value(clusters).unwrap());
-        rule
+    fn granted(namespaces: &[&str], is_local: bool) -> Rule {
+        Rule {
+            namespaces: namespaces.iter().copied().map(Into::into).collect(),
+            clusters: is_local.then(|| ClusterRule::only(&ClusterName::local())),
+            ..Rule::default()
+        }
+    }
+
+    fn lines(needs: &BTreeSet<Need>, granted: &[Rule]) -> Vec<String> {
+        let rules = rules(needs, granted);
+        rules.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -216,11 +194,11 @@ mod tests {
             need("secrets", Verb::Get, Some("a"), Some("beta")),
         ]);
         assert_eq!(
-            rules(&needs, &[]),
+            lines(&needs, &[]),
             [
                 r#"{apiGroups: [""], resources: [configmaps, services], verbs: [list, patch], namespaces: ["*"]}"#,
                 r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {local: true}}"#,
-                r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: ["beta"]}}"#,
+                r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: [beta]}}"#,
             ]
         );
         let needs = BTreeSet::from([
@@ -229,7 +207,7 @@ mod tests {
             need("nodes", Verb::List, None, None),
         ]);
         assert_eq!(
-            rules(&needs, &[granted(&["a", "b"], false)]),
+            lines(&needs, &[granted(&["a", "b"], false)]),
             [
                 r#"{apiGroups: [""], resources: [nodes], verbs: [list], namespaces: ["*"]}"#,
                 r#"{apiGroups: [""], resources: [services], verbs: [list, patch], namespaces: [a]}"#,
@@ -237,7 +215,7 @@ mod tests {
             ]
         );
         // A rule for the local cluster says nothing about the request's.
-        let everywhere = rules(&needs, &[granted(&["a"], true)]);
+        let everywhere = lines(&needs, &[granted(&["a"], true)]);
         assert!(everywhere.iter().all(|rule| rule.contains(r#"["*"]"#)));
     }
 }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_author::cases::{Case, DOCUMENTS};
 use windlass_author::guest_build::state_folder;
 use windlass_files::{STATE, Target, Watch};
+use windlass_fleet::Rule;
 use windlass_sandbox::Options;
 
 /// What the tests were denied, for `windlass check -f`; in the project's folder of state.
@@ -132,22 +133,24 @@ async fn once(
     })
 }
 
-/// Each reconciler once, each rule once.
+/// Each reconciler once, each rule once, sorted by their text.
 fn joined(denied: Vec<Lack>) -> Vec<Lack> {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut all: BTreeMap<String, BTreeMap<String, Rule>> = BTreeMap::new();
     for Lack { reconciler, rules } in denied {
+        let rules = rules.into_iter().map(|rule| (rule.to_string(), rule));
         all.entry(reconciler).or_default().extend(rules);
     }
     let lacks = all.into_iter().map(|(reconciler, rules)| Lack {
         reconciler,
-        rules: rules.into_iter().collect(),
+        rules: rules.into_values().collect(),
     });
     lacks.collect()
 }
 
 /// Keeps what was denied to the tests of a project until they run again.
 fn keep_denials(project: &Path, denied: &[Lack]) -> Result<()> {
-    let text = serde_json::to_vec(denied)?;
+    let denied = denied.iter().map(|lack| (&lack.reconciler, &lack.rules));
+    let text = serde_json::to_vec(&denied.collect::<BTreeMap<_, _>>())?;
     let keep = || {
         let state = state_folder(project)?;
         let mut fresh = NamedTempFile::new_in(&state)?;
@@ -165,8 +168,8 @@ fn keep_denials(project: &Path, denied: &[Lack]) -> Result<()> {
     })
 }
 
-/// What the last run of the tests of a project was denied. Nothing where they have not run, or another version wrote it.
-pub(super) fn kept_denials(project: &Path) -> Vec<Lack> {
+/// What the last run of the tests of a project was denied, by reconciler. Nothing where they have not run, or another version wrote it.
+pub(super) fn kept_denials(project: &Path) -> BTreeMap<String, Vec<Rule>> {
     let file: PathBuf = project.join(STATE).join(DENIED);
     let text = std::fs::read(file).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()

@@ -36,7 +36,7 @@ pub(crate) use provider::{
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::{ConfigSource, ReconcilerSpec};
-pub(crate) use rules::RuleSpec;
+pub(crate) use rules::{RuleSpec, rules};
 pub(crate) use tenant::{Impersonate, TenantClusters, TenantSpec};
 pub(crate) use windlass_files::{API_VERSION, Interval};
 

@@ -1,30 +1,29 @@
 //! The RBAC permissions that a configuration needs for the manager's credentials. Entry point: [`needed`].
 
+mod caches;
 mod callers;
 mod hub;
 mod manifest;
 mod objects;
-mod permission;
 mod review;
 #[cfg(test)]
 mod tests;
 
+use caches::{caches, for_watches, in_namespace, without_cached_reads};
 pub(crate) use callers::{callers, nonresource_url};
 pub(crate) use hub::{Hub, definitions, in_local};
-pub(crate) use manifest::{Subject, lines, manifests, name_by_content, yaml};
+pub(crate) use manifest::{Subject, manifests, name_by_content, yaml};
 pub(crate) use objects::cluster_roles;
-pub(crate) use permission::Permissions;
 pub(crate) use review::{Findings, Question, Review};
 #[cfg(test)]
 pub(crate) use tests::permissions;
 
-use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, TenantSpec};
-use permission::Permission;
-use windlass_fleet::Pairs;
+use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, TenantSpec, rules};
+use std::collections::BTreeSet;
 use windlass_fleet::cluster::SHOWN_NAMESPACE;
-use windlass_fleet::name::NamePattern;
-use windlass_fleet::selector::LabelSelector;
+use windlass_fleet::grant::{ClusterFacts, ClusterRule, Right, Rule, RuleSet, Verb};
 use windlass_fleet::source::{ClusterFilter, WatchClusters};
+use windlass_fleet::{ClusterName, Pairs};
 
 /// The clusters of a set of roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub(crate) struct Place<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {
     /// The cluster's name.
-    pub(crate) name: &'a str,
+    pub(crate) name: &'a ClusterName,
     /// Its labels, from its provider.
     pub(crate) labels: &'a Pairs,
     /// The namespace of its server that it is; `None`: the whole server.
@@ -65,15 +64,24 @@ impl From<Side> for Place<'_> {
 }
 
 impl Place<'_> {
+    /// Whether a rule for these clusters is for some cluster of the place.
+    fn is_in(&self, clusters: &ClusterRule) -> bool {
+        match (self.side, self.cluster) {
+            (Side::Local, _) => clusters.local,
+            (Side::Members, None) => clusters.matches_others(),
+            (Side::Members, Some(member)) => clusters.matches(&ClusterFacts {
+                name: member.name,
+                labels: member.labels,
+                provider: None,
+                own: false,
+            }),
+        }
+    }
+
     /// Whether some cluster of the place can be one of these.
     fn meets(&self, filter: &ClusterFilter) -> bool {
-        let Some(member) = self.cluster else {
-            return true;
-        };
-        let selector = filter.selector.as_ref();
-        self.side == Side::Local
-            || filter.names.iter().any(|name| name.matches(member.name))
-                && selector.is_none_or(|selector| selector.matches(member.labels))
+        self.cluster
+            .is_none_or(|member| filter.matches(member.name, member.labels))
     }
 }
 
@@ -81,11 +89,11 @@ impl Place<'_> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// For the user of the manager's credentials.
-    pub(crate) own: Permissions,
+    pub(crate) own: RuleSet,
     /// For the user whom its tenant impersonates. Empty without such a user.
-    pub(crate) user: Permissions,
+    pub(crate) user: RuleSet,
     /// Those of `own` that its watches need.
-    pub(crate) watches: Permissions,
+    pub(crate) watches: RuleSet,
 }
 
 /// The parts of a guest's description that matter here.
@@ -97,8 +105,8 @@ pub(crate) struct Description {
     pub(crate) maps: bool,
     /// The functions of `cluster` that it calls.
     pub(crate) functions: Vec<String>,
-    /// Group and resource of the kinds that it watches.
-    pub(crate) watched: Vec<(String, String)>,
+    /// The rights to watch the kinds that it watches.
+    pub(crate) watched: RuleSet,
 }
 
 /// A reconciler and the description of its guest.
@@ -107,6 +115,8 @@ pub(crate) struct Work<'a> {
     pub(crate) spec: &'a ReconcilerSpec,
     /// Its tenant's document.
     pub(crate) tenant: Option<&'a TenantSpec>,
+    /// Whether there is a Provider with clusters. Without one it works in the local cluster, unless its document says otherwise.
+    pub(crate) has_provider: bool,
     /// The guest's description. `None` if it could not be asked: then it is assumed to use all of its rules.
     pub(crate) description: Option<Description>,
 }
@@ -117,35 +127,34 @@ pub(crate) fn needed(
     side: Side,
     work: &[Work<'_>],
     manager: &ManagerSpec,
-    has_provider: bool,
     home: Option<&str>,
-) -> Permissions {
+) -> RuleSet {
     let mut all = of_manager(side, manager, home);
     for work in work {
-        all.extend(work.needs(side.into(), has_provider).own);
+        all.extend(work.needs(side.into()).own);
     }
     all.reduce();
     all
 }
 
 /// The permissions of the manager itself, whatever its reconcilers do.
-pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) -> Permissions {
-    let mut all = Permissions::default();
+pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) -> RuleSet {
+    let mut all = RuleSet::default();
     // Distinguishes a cluster from another one at the same address.
-    all.add(Permission::new("", "namespaces", "get").named("kube-system"));
+    all.add(Right::new("", "namespaces", Verb::Get).named("kube-system"));
     if side == Side::Local && manager.leader_election.enabled {
         let (namespace, name) = manager.leader_election.lease();
-        let lease = |verb| Permission::new("coordination.k8s.io", "leases", verb).within(namespace);
-        all.add(lease("create"));
-        all.add(lease("get").named(name));
-        all.add(lease("update").named(name));
+        let lease = |verb| Right::new("coordination.k8s.io", "leases", verb).within(namespace);
+        all.add(lease(Verb::Create));
+        all.add(lease(Verb::Get).named(name));
+        all.add(lease(Verb::Update).named(name));
     }
     if side == Side::Local && manager.may_review_tokens() {
         for (group, resource) in [
             ("authentication.k8s.io", "tokenreviews"),
             ("authorization.k8s.io", "subjectaccessreviews"),
         ] {
-            all.add(Permission::new(group, resource, "create"));
+            all.add(Right::new(group, resource, Verb::Create));
         }
     }
     if let Some(home) = home.filter(|_| side == Side::Local) {
@@ -161,29 +170,30 @@ impl Work<'_> {
     }
 
     /// The permissions that it needs in a place. Empty: it makes no call there.
-    pub(crate) fn needs(&self, place: Place<'_>, has_provider: bool) -> Needs {
-        let mut granted = self.granted(place, has_provider);
+    pub(crate) fn needs(&self, place: Place<'_>) -> Needs {
+        let mut granted = self.granted(place);
         if let Some(stored) = place.cluster.and_then(|cluster| cluster.namespace) {
-            granted = granted.in_namespace(stored, SHOWN_NAMESPACE);
+            granted = in_namespace(&granted, stored, SHOWN_NAMESPACE);
         }
         let mut needs = Needs::default();
         if granted.is_empty() {
             return needs;
         }
-        if self.calls("delete-collection") && granted.everywhere("deletecollection") {
-            needs.own.add(Permission::new("", "namespaces", "list"));
+        let everywhere = namespaces(&granted, Verb::DeleteCollection).contains(&None);
+        if self.calls("delete-collection") && everywhere {
+            needs.own.add(Right::new("", "namespaces", Verb::List));
         }
-        let mut events = Permissions::default();
+        let mut events = RuleSet::default();
         if self.calls("record-event") {
-            for namespace in granted.namespaces("get") {
-                events.extend(recording(namespace.as_deref()));
+            for namespace in namespaces(&granted, Verb::Get) {
+                events.extend(recording(namespace));
             }
         }
         match self.impersonates() {
             Some(whom) => {
-                needs.user = granted.without_cached_reads();
+                needs.user = without_cached_reads(&granted);
                 needs.user.extend(events);
-                granted.keep_caches();
+                granted = caches(&granted);
                 needs.own.extend(impersonation(whom));
             }
             None => needs.own.extend(events),
@@ -191,43 +201,42 @@ impl Work<'_> {
         needs.own.extend(granted);
         if let Some(description) = &self.description {
             // A rule for `*` is more than its watches need.
-            needs.watches = needs.own.for_watches(&description.watched);
+            needs.watches = for_watches(&needs.own, &description.watched);
             needs.own.extend(needs.watches.clone());
         }
         needs
     }
 
     /// The grants of its rules in a place, within the rules of its tenant.
-    fn granted(&self, place: Place<'_>, has_provider: bool) -> Permissions {
-        let own = self.has_requests_in(place, has_provider);
-        let applies = |rule: &&RuleSpec| match &rule.clusters {
-            None => own,
-            Some(_) => opens(rule, place),
+    fn granted(&self, place: Place<'_>) -> RuleSet {
+        let all = rules(&self.spec.rules);
+        let own = self.has_requests_in(place, &all);
+        let applies = |rule: &&Rule| rule.clusters.as_ref().map_or(own, |all| place.is_in(all));
+        let applying = all.iter().filter(applies);
+        let Some(ceiling) = self.tenant.and_then(|tenant| tenant.rules.as_ref()) else {
+            return applying.collect();
         };
-        let rules = self.spec.rules.iter().filter(applies);
-        let mut granted = Permissions::default();
-        match self.tenant.and_then(|tenant| tenant.rules.as_ref()) {
-            None => rules.for_each(|rule| granted.grant(rule, None)),
-            Some(ceiling) => {
-                for rule in rules {
-                    for bound in ceiling.iter().filter(applies) {
-                        granted.grant(rule, Some(bound));
-                    }
-                }
-            }
+        let mut granted = RuleSet::default();
+        let ceiling = rules(ceiling);
+        for rule in applying {
+            let bounds = ceiling.iter().filter(applies);
+            bounds.for_each(|bound| granted.grant(rule, Some(bound)));
         }
         granted
     }
 
     /// Whether a cluster of a place may be the cluster of a request.
-    fn has_requests_in(&self, place: Place<'_>, has_provider: bool) -> bool {
+    fn has_requests_in(&self, place: Place<'_>, rules: &[Rule]) -> bool {
         let (side, clusters) = (place.side, &self.spec.clusters);
-        let only = filter(clusters.names.as_deref(), clusters.selector.as_deref());
-        let selected = place.meets(&only);
-        let opened = || self.spec.rules.iter().any(|rule| opens(rule, place));
+        // The selector of a checked document can be read.
+        let selected = place.meets(&clusters.filter().unwrap_or_default());
+        let opened = || {
+            let mut opened = rules.iter().filter_map(|rule| rule.clusters.as_ref());
+            opened.any(|clusters| place.is_in(clusters))
+        };
         let configured = match side {
-            Side::Local => clusters.local.unwrap_or(!has_provider),
-            Side::Members => clusters.provider.unwrap_or(has_provider),
+            Side::Local => clusters.local.unwrap_or(!self.has_provider),
+            Side::Members => clusters.provider.unwrap_or(self.has_provider),
         };
         let Some(description) = &self.description else {
             return selected || opened();
@@ -256,49 +265,27 @@ impl Work<'_> {
 }
 
 /// The permissions to record Events in a namespace, or in all if it is `None`.
-fn recording(namespace: Option<&str>) -> Permissions {
-    let mut needed = Permissions::default();
-    for verb in ["create", "patch"] {
-        needed.add(Permission::new("", "events", verb).within_some(namespace));
-    }
-    needed
+fn recording(namespace: Option<&str>) -> impl Iterator<Item = Right> {
+    let verbs = [Verb::Create, Verb::Patch].into_iter();
+    verbs.map(move |verb| Right::new("", "events", verb).within(namespace))
 }
 
-/// Whether a rule names a cluster of a place.
-fn opens(rule: &RuleSpec, place: Place<'_>) -> bool {
-    let Some(clusters) = &rule.clusters else {
-        return false;
-    };
-    if place.side == Side::Local {
-        return clusters.local;
-    }
-    let names = Some(&clusters.names[..]).filter(|names| !names.is_empty());
-    let selector = clusters.selector.as_deref();
-    (names.is_some() || selector.is_some()) && place.meets(&filter(names, selector))
-}
-
-/// The clusters of a document's names and selector; without names, of any name.
-fn filter(names: Option<&[String]>, selector: Option<&str>) -> ClusterFilter {
-    let names = names.map(|names| names.iter().map(NamePattern::new).collect());
-    ClusterFilter {
-        names: names.unwrap_or_else(|| vec![NamePattern::any()]),
-        // The selector of a checked document can be read.
-        selector: selector.and_then(|selector| LabelSelector::parse(selector).ok()),
-    }
+/// The namespaces in which a verb is granted on any resource; `None` stands for all.
+fn namespaces(all: &RuleSet, verb: Verb) -> BTreeSet<Option<&str>> {
+    let of_verb = all.iter().filter(|one| one.verb == verb);
+    of_verb.map(|one| one.namespace.as_deref()).collect()
 }
 
 /// The permissions to impersonate a user. For RBAC a service account is not a user.
-fn impersonation(whom: &Impersonate) -> Permissions {
-    let mut needed = Permissions::default();
+fn impersonation(whom: &Impersonate) -> RuleSet {
+    let mut needed = RuleSet::default();
+    let impersonate = |resource| Right::new("", resource, Verb::IMPERSONATE);
     let account = whom.user.strip_prefix("system:serviceaccount:");
     needed.add(match account.and_then(|account| account.split_once(':')) {
-        Some((namespace, name)) => Permission::new("", "serviceaccounts", "impersonate")
-            .within(namespace)
-            .named(name),
-        None => Permission::new("", "users", "impersonate").named(&whom.user),
+        Some((namespace, name)) => impersonate("serviceaccounts").within(namespace).named(name),
+        None => impersonate("users").named(&whom.user),
     });
-    for group in &whom.groups {
-        needed.add(Permission::new("", "groups", "impersonate").named(group));
-    }
+    let groups = whom.groups.iter();
+    needed.extend(groups.map(|group| impersonate("groups").named(group)));
     needed
 }

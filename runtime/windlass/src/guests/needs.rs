@@ -2,17 +2,22 @@
 
 use crate::output::printable;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use windlass_fleet::grant::{Need, Needs};
+use windlass_fleet::grant::{Need, Needs, Rule};
 
 /// What a reconciler lacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Lack {
     pub(crate) reconciler: String,
-    /// Each as YAML on one line, without the dash of a list.
-    pub(crate) rules: Vec<String>,
+    /// As JSON, each is YAML on one line.
+    #[serde(serialize_with = "as_lines")]
+    pub(crate) rules: Vec<Rule>,
+}
+
+fn as_lines<S: Serializer>(rules: &[Rule], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rules.iter().map(ToString::to_string))
 }
 
 /// What reconcilers lack, as rules to paste.
@@ -21,7 +26,7 @@ pub(crate) fn lacks(lacks: &[Lack]) -> String {
     for Lack { reconciler, rules } in lacks {
         text.push_str(&format!("\nReconciler {} lacks:\n", printable(reconciler)));
         for rule in rules {
-            text.push_str(&format!("    - {}\n", printable(rule)));
+            text.push_str(&format!("    - {}\n", printable(&rule.to_string())));
         }
     }
     text

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::grant::ClusterBound;
-use windlass_fleet::name::NamePattern;
-use windlass_fleet::selector::LabelSelector;
-use windlass_fleet::source::{ClusterFilter, ClusterSelection};
+use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{Grant, Rule};
 use windlass_registry::GuestPolicy;
 use windlass_sandbox::Rights;
@@ -192,17 +190,10 @@ fn selection(
     tenant: &TenantPolicy,
 ) -> Result<ClusterSelection, LoadFailure> {
     let clusters = &spec.clusters;
-    let selector = clusters.selector.as_deref().map(LabelSelector::parse);
     Ok(ClusterSelection {
         local: clusters.local,
         provider: clusters.provider,
-        only: ClusterFilter {
-            names: clusters.names.as_ref().map_or_else(
-                || vec![NamePattern::any()],
-                |names| names.iter().map(NamePattern::new).collect(),
-            ),
-            selector: selector.transpose().map_err(LoadFailure::permanent)?,
-        },
+        only: clusters.filter().map_err(LoadFailure::permanent)?,
         within: None,
         bound: tenant.bound()?,
     })

@@ -228,12 +228,13 @@ fn report(
         ..
     } = snapshot;
     let problems = [app.all_problems(), unwatched].concat();
-    let bare = |rule: String| rule.trim_start_matches("- ").to_owned();
-    let denied = state::reconcilers(app).items.into_iter().map(|view| Lack {
-        reconciler: view.name,
-        rules: view.missing_rules.into_iter().map(bare).collect(),
+    let reconcilers = app.statuses.all().into_keys();
+    let denied = reconcilers.filter_map(|reconciler| {
+        let guest = app.guest_registry.guest(&reconciler)?;
+        let rules = guest.status().missing_rules;
+        (!rules.is_empty()).then_some(Lack { reconciler, rules })
     });
-    let denied = denied.filter(|lack| !lack.rules.is_empty()).collect();
+    let denied = denied.collect();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
     Report {
         done,

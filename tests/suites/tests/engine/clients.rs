@@ -527,7 +527,7 @@ async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Resu
     let client = cluster.client(Grant::none().noting(needs.clone()));
     let noted = || {
         let noted = needs.noted().into_iter();
-        noted.map(|need| need.verb).collect::<Vec<_>>()
+        noted.map(|need| need.right.verb).collect::<Vec<_>>()
     };
     let found = client
         .get(&config_map(), &key("a"), &GetOptions::default())
@@ -550,7 +550,7 @@ async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Resu
         .delete_collection(&config_map(), &Selection::default(), &options)
         .await?;
     let noted = needs.noted();
-    let mut namespaces = noted.iter().map(|need| need.namespace.as_deref());
+    let mut namespaces = noted.iter().map(|need| need.right.namespace.as_deref());
     assert!(namespaces.all(|name| name == Some("default")), "{noted:?}");
     fleet.stop().await
 }

@@ -204,7 +204,7 @@ impl Client {
                 tenant = %self.scope.caller.tenant,
                 reconciler = self.scope.caller.controller.as_ref().map(|c| c.as_str()),
                 cluster = %self.cluster.name(),
-                rule = missing.missing_rule_yaml(),
+                rule = format!("- {}", missing.missing_rule()),
                 "call denied"
             ),
         }

@@ -1,99 +1,63 @@
 //! The rules that a guest's description and imports ask for, or that its tests lacked, and that a Reconciler lacks. Entry point: [`missing`].
 
-use crate::config::kinds::RuleSpec;
-use crate::config::rbac::{Permissions, lines};
 use crate::guests::Lack;
-use std::iter::once;
-use std::sync::Arc;
 use windlass_fleet::Rule;
-use windlass_fleet::name::NamePattern;
+use windlass_fleet::grant::RuleSet;
 
 /// What is needed, or was denied to the project's tests, and is not granted by the rules of a Reconciler. A description does not say where it
 /// needs a verb: one that is granted in some namespaces, for some names or in other clusters counts as granted. A denial says where, so it is
 /// compared with the namespaces and clusters of the rules.
 pub(super) fn missing(
     needed: &[Rule],
-    denied: &[Lack],
-    (reconciler, granted): &(String, Vec<RuleSpec>),
+    denied: &[(String, Vec<Rule>)],
+    (reconciler, granted): &(String, Vec<Rule>),
 ) -> Option<Lack> {
-    let needed = permissions(needed.iter().map(spec));
-    let mut lacks = needed.beyond(&permissions(granted.iter().cloned().map(anywhere)));
+    let mut lacks = anywhere(needed).minus(&anywhere(granted));
     lacks.reduce();
-    let mut rules = lines(&lacks);
-    let of_tests = denied.iter().filter(|lack| lack.reconciler == *reconciler);
-    for text in of_tests.flat_map(|lack| &lack.rules) {
-        // Another version may have kept other text.
-        let Ok(rule) = serde_saphyr::from_str::<RuleSpec>(text) else {
-            continue;
-        };
-        let is_told = rule.clusters.is_none() && grants(&lacks, &rule);
-        let there = granted
-            .iter()
-            .filter(|other| reaches(other, &rule))
-            .cloned();
-        if !is_told && !grants(&permissions(there), &rule) && !rules.contains(text) {
-            rules.push(text.clone());
+    let mut rules = lacks.rules();
+    let of_tests = denied.iter().filter(|(name, _)| name == reconciler);
+    for rule in of_tests.flat_map(|(_, rules)| rules) {
+        let asked = RuleSet::from_iter([rule]);
+        let there = granted.iter().filter(|other| reaches(other, rule));
+        let is_told = rule.clusters.is_none() && asked.minus(&lacks).is_empty();
+        let is_granted = asked.minus(&there.collect()).is_empty();
+        if !is_told && !is_granted && !rules.contains(rule) {
+            rules.push(rule.clone());
         }
     }
     let reconciler = reconciler.clone();
     (!rules.is_empty()).then_some(Lack { reconciler, rules })
 }
 
-fn grants(granted: &Permissions, rule: &RuleSpec) -> bool {
-    let rule = permissions(once(rule.clone()));
-    rule.beyond(granted).is_empty()
-}
-
 /// Whether a rule is for the clusters of a denial: the request's own, the local one, or one with a name. What a selector matches is not known
 /// here, so without names it counts as that cluster.
-fn reaches(rule: &RuleSpec, denied: &RuleSpec) -> bool {
-    let (Some(clusters), Some(asked)) = (&rule.clusters, &denied.clusters) else {
-        return rule.clusters.is_none() && denied.clusters.is_none();
-    };
-    if asked.local {
-        return clusters.local;
-    }
-    let matches = |name: &String| {
-        let mut patterns = clusters.names.iter().map(NamePattern::new);
-        patterns.any(|pattern| pattern.matches(name))
-    };
-    match clusters.names.is_empty() {
-        true => clusters.selector.is_some(),
-        false => asked.names.iter().all(matches),
+fn reaches(rule: &Rule, denied: &Rule) -> bool {
+    match (&rule.clusters, &denied.clusters) {
+        (Some(clusters), Some(named)) => clusters.may_match(named),
+        (own, request) => own.is_none() && request.is_none(),
     }
 }
 
-fn permissions(rules: impl Iterator<Item = RuleSpec>) -> Permissions {
-    let mut all = Permissions::default();
-    rules.for_each(|rule| all.grant(&rule, None));
-    all
-}
-
-fn spec(rule: &Rule) -> RuleSpec {
-    let texts = |texts: &[Arc<str>]| texts.iter().map(ToString::to_string).collect();
-    anywhere(RuleSpec {
-        api_groups: texts(&rule.api_groups),
-        resources: texts(&rule.resources),
-        verbs: texts(&rule.verbs),
+/// What rules grant, wherever and on whichever objects that is.
+fn anywhere(rules: &[Rule]) -> RuleSet {
+    let rules = rules.iter().map(|rule| Rule {
+        namespaces: vec!["*".into()],
         resource_names: Vec::new(),
-        namespaces: Vec::new(),
-        clusters: None,
-    })
-}
-
-fn anywhere(rule: RuleSpec) -> RuleSpec {
-    RuleSpec {
-        namespaces: vec!["*".to_owned()],
-        resource_names: Vec::new(),
-        clusters: None,
-        ..rule
-    }
+        ..rule.clone()
+    });
+    rules.collect::<Vec<_>>().iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::kinds::RuleSpec;
     use serde_json::json;
+
+    fn read(rule: &str) -> Rule {
+        let spec: RuleSpec = serde_saphyr::from_str(rule).unwrap();
+        spec.to_rule().unwrap()
+    }
 
     #[test]
     fn what_a_guest_watches_and_owns_is_compared_with_the_rules_of_each_reconciler() {
@@ -105,7 +69,7 @@ mod tests {
         }];
         let with = |name: &str, verbs: &[&str], namespace: &str| {
             let rule = json!({"apiGroups": ["*"], "resources": ["deployments"], "verbs": verbs, "namespaces": [namespace]});
-            (name.to_owned(), vec![serde_json::from_value(rule).unwrap()])
+            (name.to_owned(), vec![read(&rule.to_string())])
         };
         let reconcilers = [
             with("reads", &["get", "list", "watch"], "*"),
@@ -114,9 +78,9 @@ mod tests {
         ];
         let lacks = |reconciler: &str, verbs: &str| Lack {
             reconciler: reconciler.to_owned(),
-            rules: vec![format!(
+            rules: vec![read(&format!(
                 r#"{{apiGroups: [apps], resources: [deployments], verbs: [{verbs}], namespaces: ["*"]}}"#
-            )],
+            ))],
         };
         let found: Vec<Lack> = reconcilers
             .iter()
@@ -139,16 +103,14 @@ mod tests {
             )
         };
         let is_missing = |denied: &str, granted: &[&str]| {
-            let lack = |reconciler: &str, rules: &[&str]| Lack {
-                reconciler: reconciler.to_owned(),
-                rules: rules.iter().map(ToString::to_string).collect(),
-            };
-            let of_tests = [lack("a", &[denied, "not: [a rule"]), lack("b", &["{}"])];
-            let granted = granted
-                .iter()
-                .map(|rule| serde_saphyr::from_str(rule).unwrap());
+            let denied = vec![read(denied)];
+            let of_tests = [
+                ("a".to_owned(), denied.clone()),
+                ("b".to_owned(), vec![Rule::default()]),
+            ];
+            let granted = granted.iter().map(|rule| read(rule));
             let found = missing(&[], &of_tests, &("a".to_owned(), granted.collect()));
-            assert!(found.iter().all(|lack| lack.rules == [denied]), "{found:?}");
+            assert!(found.iter().all(|lack| lack.rules == denied), "{found:?}");
             found.is_some()
         };
         let here = rule("get", "[team-a]");
@@ -190,17 +152,13 @@ mod tests {
             verbs: vec!["get".into()],
             ..Rule::default()
         }];
-        let denied = Lack {
-            reconciler: "a".to_owned(),
-            rules: vec![
-                r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [team-a]}"#
-                    .to_owned(),
-            ],
+        let rule = |namespace: &str| {
+            read(&format!(
+                r#"{{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["{namespace}"]}}"#
+            ))
         };
+        let denied = ("a".to_owned(), vec![rule("team-a")]);
         let found = missing(&needed, &[denied], &("a".to_owned(), Vec::new()));
-        assert_eq!(
-            found.map_or(Vec::new(), |lack| lack.rules),
-            [r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"]}"#]
-        );
+        assert_eq!(found.map_or(Vec::new(), |lack| lack.rules), [rule("*")]);
     }
 }

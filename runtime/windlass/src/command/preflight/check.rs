@@ -1,17 +1,18 @@
 //! Asks one cluster everything. Entry point: [`check`].
 
-use super::needs::{Ask, Who};
+use super::needs::Ask;
 use super::report::{ClusterReport, Missing};
-use crate::config::rbac::{Findings, Permissions, Question, Review};
+use crate::config::rbac::{Findings, Question, Review};
 use futures::{StreamExt, stream};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use windlass_fleet::Cluster;
 use windlass_fleet::cluster::{self, Scope};
-use windlass_fleet::grant::Identity;
+use windlass_fleet::grant::{Identity, Right, RuleSet};
 
 /// Questions to one cluster at once.
 const QUESTIONS_AT_ONCE: usize = 8;
@@ -99,8 +100,8 @@ async fn ask(cluster: &Cluster, asks: &[Ask], report: &mut ClusterReport) {
 fn refused_claims(cluster: &Cluster, asks: &[Ask]) -> Option<String> {
     let refused = cluster.refused_claims();
     let needed = refused.iter().filter(|(group, resource)| {
-        let mut asks = asks.iter();
-        asks.any(|ask| ask.permissions().are_about(group, resource))
+        let is_it = |one: &Right| *one.group == **group && one.resource_parts().0 == &**resource;
+        asks.iter().any(|ask| ask.permissions().iter().any(is_it))
     });
     let needed: Vec<&str> = needed.map(|(_, resource)| &**resource).collect();
     (!needed.is_empty()).then(|| {
@@ -117,11 +118,7 @@ async fn user(cluster: &Cluster) -> Option<String> {
 }
 
 /// What a user lacks: the credentials' own, or one whom they impersonate.
-async fn review(
-    cluster: &Cluster,
-    permissions: Permissions,
-    identity: Option<&Identity>,
-) -> Findings {
+async fn review(cluster: &Cluster, permissions: RuleSet, identity: Option<&Identity>) -> Findings {
     let mut review = Review::new(permissions);
     loop {
         let questions = review.questions();
@@ -153,20 +150,17 @@ async fn answer(
 }
 
 /// The part of the missing permissions that each needs.
-fn missing(ask: &Ask, missing: &Permissions) -> Vec<Missing> {
+fn missing(ask: &Ask, missing: &RuleSet) -> Vec<Missing> {
     let lacks = ask.needs.iter().map(|need| {
         let mut rules = need.permissions.and(missing);
         rules.reduce();
-        let (provider, reconciler) = match need.who.clone() {
-            Who::Manager => (None, None),
-            Who::Provider(name) => (Some(name), None),
-            Who::Reconciler(name) => (None, Some(name)),
-        };
+        let watches = need.watches.and(missing).into_iter();
+        let watches: BTreeSet<_> = watches.map(|right| right.resource.to_string()).collect();
         Missing {
-            provider,
-            reconciler,
+            provider: need.provider.clone(),
+            reconciler: need.reconciler.clone(),
             impersonates: ask.user.as_ref().map(|user| user.user.clone()),
-            watches: need.watches.and(missing).resources(),
+            watches: watches.into_iter().collect(),
             rules,
         }
     });

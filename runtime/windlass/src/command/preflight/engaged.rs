@@ -1,12 +1,13 @@
 //! The clusters of a configuration's Providers, without a reconciler. Entry point: [`Engaged::start`].
 
 use super::check::{Limit, check};
-use super::needs::{Plan, Site};
+use super::needs::Plan;
 use super::progress::Progress;
 use super::recorded::{Origins, Recorded};
 use super::report::{Checked, ClusterReport, ProviderProblem};
 use crate::config::clusters;
 use crate::config::load::Configuration;
+use crate::config::rbac::Member;
 use crate::run::manager_options;
 use anyhow::{Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,15 +132,15 @@ impl Engaged {
         permits: &Arc<Semaphore>,
     ) -> impl Future<Output = ClusterReport> + Send + use<> {
         let config = cluster.config();
-        let asks = plan.asks(&Site {
-            name: cluster.name().as_str(),
+        let member = Member {
+            name: cluster.name(),
             labels: &cluster.labels(),
             namespace: match cluster.scope() {
                 Scope::Whole | Scope::Workspace(_) => None,
                 Scope::Namespace(namespace) => Some(&namespace.name),
             },
-            home: config.namespace(),
-        });
+        };
+        let asks = plan.asks(member, config.namespace());
         let provider = self.origins.of(cluster.name());
         let name = cluster.name().to_string();
         check(cluster, name, provider, asks, limit, permits.clone())

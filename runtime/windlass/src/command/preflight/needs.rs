@@ -1,34 +1,19 @@
 //! What each reconciler needs in each cluster. No I/O. Entry point: [`Plan`].
 
-use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
+use crate::config::kinds::{Impersonate, ManagerSpec};
 use crate::config::load::Configuration;
-use crate::config::rbac::{
-    Hub, Member, Permissions, Place, Side, Work, definitions, in_local, of_manager,
-};
+use crate::config::rbac::{Hub, Member, Place, Side, Work, definitions, in_local, of_manager};
 use std::collections::BTreeMap;
-use windlass_fleet::Pairs;
+use windlass_fleet::grant::RuleSet;
 
 /// The reconcilers of a configuration, and the manager that runs them.
 pub(super) struct Plan<'a> {
     work: Vec<(&'a str, Work<'a>)>,
     manager: ManagerSpec,
-    has_provider: bool,
     /// What Providers read in the local cluster.
-    hub: Permissions,
+    hub: RuleSet,
     /// What Providers read in hubs that they reach with credentials of their own, by Provider.
-    hubs: BTreeMap<&'a str, Permissions>,
-}
-
-/// A cluster, as far as needs depend on it.
-pub(super) struct Site<'a> {
-    /// Its name; empty for the local cluster.
-    pub(super) name: &'a str,
-    /// Its labels.
-    pub(super) labels: &'a Pairs,
-    /// The namespace of its server that it is; `None`: the whole server.
-    pub(super) namespace: Option<&'a str>,
-    /// Where the manager records its own Events, if this is the local cluster.
-    pub(super) home: &'a str,
+    hubs: BTreeMap<&'a str, RuleSet>,
 }
 
 /// Everything that is asked about one user of a cluster.
@@ -41,31 +26,22 @@ pub(super) struct Ask {
 }
 
 /// The permissions that one reconciler, a Provider or the manager itself needs of a user.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Need {
-    /// What needs them.
-    pub(super) who: Who,
+    /// The Provider, if this is its hub.
+    pub(super) provider: Option<String>,
+    /// The reconciler. Without it and without a Provider: the manager itself.
+    pub(super) reconciler: Option<String>,
     /// The permissions.
-    pub(super) permissions: Permissions,
+    pub(super) permissions: RuleSet,
     /// Those of them that the reconciler's watches need.
-    pub(super) watches: Permissions,
-}
-
-/// What needs permissions.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who {
-    /// The manager itself.
-    Manager,
-    /// The Provider of this name, in its hub.
-    Provider(String),
-    /// The reconciler of this name.
-    Reconciler(String),
+    pub(super) watches: RuleSet,
 }
 
 impl Ask {
     /// The permissions of all its needs.
-    pub(super) fn permissions(&self) -> Permissions {
-        let mut all = Permissions::default();
+    pub(super) fn permissions(&self) -> RuleSet {
+        let mut all = RuleSet::default();
         for need in &self.needs {
             all.extend(need.permissions.clone());
         }
@@ -81,7 +57,6 @@ impl<'a> Plan<'a> {
         Self {
             work: names.zip(work).collect(),
             manager: configuration.manager_spec(),
-            has_provider: configuration.has(Kind::Provider),
             hub: in_local(configuration),
             hubs: hubs_elsewhere(configuration),
         }
@@ -94,35 +69,39 @@ impl<'a> Plan<'a> {
 
     /// What is asked in the hub of a Provider that reaches it with credentials of its own.
     pub(super) fn hub_asks(&self, provider: &str) -> Vec<Ask> {
-        let ask = |permissions: &Permissions| Ask {
+        let ask = |permissions: &RuleSet| Ask {
             user: None,
             needs: vec![Need {
-                who: Who::Provider(provider.to_owned()),
+                provider: Some(provider.to_owned()),
                 permissions: permissions.clone(),
-                watches: Permissions::default(),
+                ..Need::default()
             }],
         };
         self.hubs.get(provider).map(ask).into_iter().collect()
     }
 
-    /// What is asked in a cluster: first about the user of the credentials, then about each user whom a tenant impersonates.
-    pub(super) fn asks(&self, site: &Site<'_>) -> Vec<Ask> {
-        let (side, home) = match site.name.is_empty() {
-            true => (Side::Local, Some(self.home(site))),
-            false => (Side::Members, None),
+    /// What is asked in a cluster: first about the user of the credentials, then about each user whom a tenant impersonates. In the local
+    /// cluster the manager records its own Events in the namespace `home`, unless it records them beside its Lease.
+    pub(super) fn asks(&self, cluster: Member<'_>, home: &str) -> Vec<Ask> {
+        let election = &self.manager.leader_election;
+        let home = if election.enabled {
+            election.lease().0
+        } else {
+            home
+        };
+        let side = if cluster.name.is_local() {
+            Side::Local
+        } else {
+            Side::Members
         };
         let place = Place {
             side,
-            cluster: Some(Member {
-                name: site.name,
-                labels: site.labels,
-                namespace: site.namespace,
-            }),
+            cluster: Some(cluster),
         };
         let needs = self.work.iter();
-        let needs = needs.map(|(name, work)| (*name, work.needs(place, self.has_provider)));
+        let needs = needs.map(|(name, work)| (*name, work.needs(place)));
         let needs: Vec<_> = needs.collect();
-        let mut own = of_manager(side, &self.manager, home);
+        let mut own = of_manager(side, &self.manager, Some(home));
         if side == Side::Local {
             own.extend(self.hub.clone());
             let mut all = own.clone();
@@ -132,34 +111,26 @@ impl<'a> Plan<'a> {
         let mut asks = vec![Ask {
             user: None,
             needs: vec![Need {
-                who: Who::Manager,
                 permissions: own,
-                watches: Permissions::default(),
+                ..Need::default()
             }],
         }];
         for ((_, work), (name, needs)) in self.work.iter().zip(needs) {
             let need = |permissions, watches| Need {
-                who: Who::Reconciler(name.to_owned()),
+                reconciler: Some(name.to_owned()),
                 permissions,
                 watches,
+                ..Need::default()
             };
             add(&mut asks, None, need(needs.own, needs.watches));
             let user = work.impersonates();
-            add(&mut asks, user, need(needs.user, Permissions::default()));
+            add(&mut asks, user, need(needs.user, RuleSet::default()));
         }
         asks
     }
-
-    /// The namespace of the manager's own Events.
-    fn home<'s>(&'s self, site: &'s Site<'_>) -> &'s str {
-        match self.manager.leader_election.enabled {
-            true => self.manager.leader_election.lease().0,
-            false => site.home,
-        }
-    }
 }
 
-fn hubs_elsewhere(configuration: &Configuration) -> BTreeMap<&str, Permissions> {
+fn hubs_elsewhere(configuration: &Configuration) -> BTreeMap<&str, RuleSet> {
     let providers = configuration.providers();
     let elsewhere = providers.filter_map(|(document, spec)| {
         let hub = Hub::of(spec).filter(Hub::is_elsewhere)?;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::rbac::{Permissions, Subject, lines, manifests, name_by_content, yaml};
+use crate::config::rbac::{Subject, manifests, name_by_content, yaml};
 use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, printable};
 use crate::status::tables::cluster_name;
@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
+use windlass_fleet::grant::RuleSet;
 
 /// Names of clusters that are printed in one place, unless the output is wide.
 const NAMES: usize = 5;
@@ -69,7 +70,7 @@ pub(super) struct Missing {
     /// The resources whose watches cannot run.
     pub(super) watches: Vec<String>,
     /// The missing permissions, as rules.
-    pub(super) rules: Permissions,
+    pub(super) rules: RuleSet,
 }
 
 /// Everything that was asked.
@@ -146,8 +147,8 @@ impl Report {
                 "\n{}\n",
                 heading(missing, &names(&clusters, wide))
             ));
-            for line in lines(&missing.rules) {
-                text.push_str(&format!("  {}\n", printable(&line)));
+            for rule in missing.rules.rules() {
+                text.push_str(&format!("  {}\n", printable(&rule.to_string())));
             }
         }
         for grant in &self.grants {
@@ -215,9 +216,9 @@ impl Report {
 
 /// The roles that would grant everything that is missing, once for each distinct set.
 fn grants<'a>(clusters: impl Iterator<Item = &'a ClusterReport>) -> Vec<GrantSet> {
-    let mut sets: BTreeMap<(Option<&str>, Permissions), Vec<String>> = BTreeMap::new();
+    let mut sets: BTreeMap<(Option<&str>, RuleSet), Vec<String>> = BTreeMap::new();
     for cluster in clusters {
-        let mut by_user: BTreeMap<Option<&str>, Permissions> = BTreeMap::new();
+        let mut by_user: BTreeMap<Option<&str>, RuleSet> = BTreeMap::new();
         for missing in &cluster.missing {
             let user = missing.impersonates.as_deref().or(cluster.user.as_deref());
             let all = by_user.entry(user).or_default();

@@ -1,15 +1,16 @@
 //! Adds rules to a file of documents, and leaves the rest of it as it is. Entry point: [`with_rules`].
 
 use anyhow::{Result, bail};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use windlass_files::{Node, Position, Step, Value, split};
+use windlass_fleet::Rule;
 
 /// The text with further rules in a Reconciler's `spec.rules`, before those that are there.
 ///
 /// # Errors
 /// When the document is not there, or is written in a way that this does not change.
-pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
+pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[Rule]) -> Result<String> {
     let new = inserted(text, reconciler, rules)?;
     if is_as_meant(text, &new, reconciler, rules) {
         return Ok(new);
@@ -21,22 +22,16 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[String]) -> Resu
 }
 
 /// Whether the new text has the rules before those of the old one, and is the same otherwise.
-fn is_as_meant(old: &str, new: &str, reconciler: &str, rules: &[String]) -> bool {
+fn is_as_meant(old: &str, new: &str, reconciler: &str, rules: &[Rule]) -> bool {
     let (Some(mut old), Some(new)) = (values(old), values(new)) else {
-        return false;
-    };
-    let whole = rules.iter().map(|rule| format!("- {rule}\n"));
-    let Some(mut added) = values(&whole.collect::<String>()) else {
         return false;
     };
     let of_name =
         |one: &&mut Json| one["kind"] == "Reconciler" && one["metadata"]["name"] == reconciler;
-    if let (Some(document), Some(Json::Array(mut all))) =
-        (old.iter_mut().find(of_name), added.pop())
-    {
+    if let Some(document) = old.iter_mut().find(of_name) {
         let before = document["spec"]["rules"].as_array().cloned();
-        all.extend(before.unwrap_or_default());
-        document["spec"]["rules"] = Json::Array(all);
+        let added = rules.iter().map(|rule| json!(rule));
+        document["spec"]["rules"] = added.chain(before.unwrap_or_default()).collect();
     }
     old == new
 }
@@ -51,7 +46,7 @@ fn values(text: &str) -> Option<Vec<Json>> {
     values.collect()
 }
 
-fn refused(what: &str, reconciler: &str, rules: &[String]) -> anyhow::Error {
+fn refused(what: &str, reconciler: &str, rules: &[Rule]) -> anyhow::Error {
     anyhow::anyhow!(
         "{what} of Reconciler {reconciler} is written in brackets: write spec.rules with a line for each rule, or add these yourself:{}",
         items(rules)
@@ -59,11 +54,11 @@ fn refused(what: &str, reconciler: &str, rules: &[String]) -> anyhow::Error {
 }
 
 /// Rules for an error.
-fn items(rules: &[String]) -> String {
+fn items(rules: &[Rule]) -> String {
     rules.iter().map(|rule| format!("\n    - {rule}")).collect()
 }
 
-fn inserted(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
+fn inserted(text: &str, reconciler: &str, rules: &[Rule]) -> Result<String> {
     let file: Arc<str> = "".into();
     let documents = split(text);
     let mut nodes = documents.iter().filter_map(|part| part.parse(&file).ok());
@@ -126,7 +121,7 @@ fn inserted(text: &str, reconciler: &str, rules: &[String]) -> Result<String> {
     Ok(lines.concat())
 }
 
-fn items_of(rules: &[String], margin: &str) -> String {
+fn items_of(rules: &[Rule], margin: &str) -> String {
     let items = rules.iter().map(|rule| format!("{margin}- {rule}\n"));
     items.collect()
 }
@@ -138,9 +133,14 @@ mod tests {
     const HEAD: &str = "kind: Provider\nmetadata: {name: a}\n---\nkind: Reconciler # here\nmetadata: {name: a}\nspec:\n";
 
     fn with(spec: &str) -> Result<String> {
-        let rules = ["{one: 1}".to_owned(), "{two: 2}".to_owned()];
+        let rules = ["one", "two"].map(|resource| Rule {
+            resources: vec![resource.into()],
+            ..Rule::default()
+        });
         let new = with_rules(&format!("{HEAD}{spec}"), "a", &rules)?;
-        Ok(new.strip_prefix(HEAD).unwrap_or(&new).to_owned())
+        let new = new.strip_prefix(HEAD).unwrap_or(&new);
+        let [one, two] = rules.map(|rule| rule.to_string());
+        Ok(new.replace(&one, "{one: 1}").replace(&two, "{two: 2}"))
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let error = with(spec).unwrap_err().to_string();
             assert!(
-                error.contains("of Reconciler a") && error.contains("- {two: 2}"),
+                error.contains("of Reconciler a") && error.contains("resources: [two]"),
                 "{error}"
             );
         }

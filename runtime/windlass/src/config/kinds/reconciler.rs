@@ -9,7 +9,9 @@ use crate::config::kinds::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use windlass_fleet::selector::LabelSelector;
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::selector::{LabelSelector, SelectorError};
+use windlass_fleet::source::ClusterFilter;
 
 /// A guest, where it works, what it may touch and use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +74,22 @@ pub(crate) struct ClustersSpec {
     pub(crate) names: Option<Vec<String>>,
     /// Labels of clusters, as `kubectl -l` takes them. Default: all.
     pub(crate) selector: Option<String>,
+}
+
+impl ClustersSpec {
+    /// The providers' clusters among them.
+    ///
+    /// # Errors
+    /// When the selector cannot be read, which a checked document excludes.
+    pub(crate) fn filter(&self) -> Result<ClusterFilter, SelectorError> {
+        let names = self.names.as_ref();
+        let names = names.map(|names| names.iter().map(NamePattern::new).collect());
+        let selector = self.selector.as_deref().map(LabelSelector::parse);
+        Ok(ClusterFilter {
+            names: names.unwrap_or_else(|| vec![NamePattern::any()]),
+            selector: selector.transpose()?,
+        })
+    }
 }
 
 impl ConfigSource {
@@ -142,9 +160,7 @@ impl ReconcilerSpec {
                 "the list is empty: leave it out for all clusters",
             ));
         }
-        if let Some(selector) = &self.clusters.selector
-            && let Err(error) = LabelSelector::parse(selector)
-        {
+        if let Err(error) = self.clusters.filter() {
             return Err(Refusal::new("spec.clusters.selector", error.to_string()));
         }
         Ok(())

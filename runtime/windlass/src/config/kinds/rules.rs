@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_files::nearest;
-use windlass_fleet::grant::{ClusterRule, Rule};
+use windlass_fleet::grant::{ClusterRule, Rule, Verb};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::{LabelSelector, SelectorError};
 
@@ -41,17 +41,18 @@ pub(crate) struct RuleClusters {
     pub(crate) selector: Option<String>,
 }
 
-const VERBS: [&str; 9] = [
-    "get",
-    "list",
-    "watch",
-    "create",
-    "update",
-    "patch",
-    "delete",
-    "deletecollection",
-    "*",
-];
+/// The words of `verbs`.
+fn verbs() -> impl Iterator<Item = &'static str> {
+    let all = Verb::ALL.into_iter().chain([Verb::ANY]);
+    all.map(Verb::as_str)
+}
+
+/// Rules in the engine's words.
+pub(crate) fn rules(rules: &[RuleSpec]) -> Vec<Rule> {
+    // The selectors of a checked document can be read.
+    let rules = rules.iter().filter_map(|rule| rule.to_rule().ok());
+    rules.collect()
+}
 
 /// Refuses rules that could never grant what they seem to.
 pub(super) fn check(rules: &[RuleSpec]) -> Result<(), Refusal> {
@@ -118,10 +119,10 @@ impl RuleSpec {
 
     fn check_verbs(&self, path: &str) -> Result<(), Refusal> {
         for (index, verb) in self.verbs.iter().enumerate() {
-            if !VERBS.contains(&verb.as_str()) {
-                let remedy = match nearest(verb, VERBS) {
+            if !verbs().any(|known| known == verb) {
+                let remedy = match nearest(verb, verbs()) {
                     Some(candidate) => format!("did you mean {candidate:?}?"),
-                    None => format!("use {}", VERBS.join(", ")),
+                    None => format!("use {}", verbs().collect::<Vec<_>>().join(", ")),
                 };
                 return Err(Refusal::new(
                     format!("{path}.verbs[{index}]"),

@@ -1,8 +1,8 @@
 //! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`], [`in_local`] and [`definitions`].
 
-use super::permission::{Permission, Permissions};
 use crate::config::kinds::{HubSecretSpec, HubSpec, KcpSpec, ProviderSpec, Source};
 use crate::config::load::Configuration;
+use windlass_fleet::grant::{Right, RuleSet, Verb};
 
 /// Group and resource of the objects that Providers read.
 const SECRETS: (&str, &str) = ("", "secrets");
@@ -14,7 +14,7 @@ const CLUSTERS: (&str, &str) = ("cluster.x-k8s.io", "clusters");
 pub(crate) struct Hub<'a> {
     /// The cluster; `None`: the local one.
     from: Option<&'a HubSpec>,
-    permissions: Permissions,
+    permissions: RuleSet,
 }
 
 impl<'a> Hub<'a> {
@@ -39,15 +39,15 @@ impl<'a> Hub<'a> {
                 return None;
             }
         };
-        let mut permissions = Permissions::default();
+        let mut permissions = RuleSet::default();
         for (group, resource) in kinds {
             let everything = reads(group, resource);
             match namespaces {
-                None => permissions.extend(everything.collect()),
+                None => permissions.extend(everything),
                 Some(names) => {
                     for one in everything {
-                        permissions
-                            .extend(names.iter().map(|name| one.clone().within(name)).collect());
+                        let within = |name: &String| one.clone().within(name.as_str());
+                        permissions.extend(names.iter().map(within));
                     }
                 }
             }
@@ -60,35 +60,31 @@ impl<'a> Hub<'a> {
 
     /// The local cluster, for one Secret.
     fn of_secret(secret: &HubSecretSpec) -> Self {
-        let (group, resource) = SECRETS;
-        let of_it = reads(group, resource);
-        let of_it = of_it.map(|one| one.within(&secret.namespace).named(&secret.name));
         Self {
             from: None,
-            permissions: of_it.collect(),
+            permissions: reads_secret(&secret.namespace, &secret.name).collect(),
         }
     }
 
     /// The workspace that has the endpoints of a kcp. What the credentials may do behind these hangs on one object there.
     fn of_kcp(kcp: &'a KcpSpec) -> Self {
-        let mut permissions = Permissions::default();
+        let mut permissions = RuleSet::default();
         if let Some(export) = &kcp.api_export {
-            let slices = reads("apis.kcp.io", "apiexportendpointslices");
-            permissions.extend(slices.collect());
+            permissions.extend(reads("apis.kcp.io", "apiexportendpointslices"));
             // kcp gives a slice of its own the name of its export.
             let name = export.name.as_ref().or(export.endpoint_slice.as_ref());
-            let content = Permission::new("apis.kcp.io", "apiexports/content", "*");
+            let content = Right::new("apis.kcp.io", "apiexports/content", Verb::ANY);
             permissions.add(content.named(name.map_or("", String::as_str)));
         }
         let types = [
-            (&kcp.initializing_workspaces, "initialize"),
-            (&kcp.terminating_workspaces, "terminate"),
+            (&kcp.initializing_workspaces, Verb::Other("initialize")),
+            (&kcp.terminating_workspaces, Verb::Other("terminate")),
         ];
         for (spec, verb) in types {
             let Some(spec) = spec else { continue };
             let (group, resource) = ("tenancy.kcp.io", "workspacetypes");
-            permissions.extend(reads(group, resource).collect());
-            permissions.add(Permission::new(group, resource, verb).named(&spec.workspace_type));
+            permissions.extend(reads(group, resource));
+            permissions.add(Right::new(group, resource, verb).named(&spec.workspace_type));
         }
         Self {
             from: kcp.from.as_ref(),
@@ -102,33 +98,27 @@ impl<'a> Hub<'a> {
     }
 
     /// What the Provider's credentials need in the hub.
-    pub(crate) fn needed(self) -> Permissions {
+    pub(crate) fn needed(self) -> RuleSet {
         let mut all = self.permissions;
         // Distinguishes a cluster from another one at the same address.
-        all.add(Permission::new("", "namespaces", "get").named("kube-system"));
+        all.add(Right::new("", "namespaces", Verb::Get).named("kube-system"));
         all.extend(definitions(&all));
         all
     }
 
     /// What the Provider reads in the local cluster.
-    fn in_local(self) -> Permissions {
+    fn in_local(self) -> RuleSet {
         match self.from.map(|from| &from.kubeconfig_secret) {
             None => self.permissions,
-            Some(None) => Permissions::default(),
-            Some(Some(secret)) => {
-                let (group, resource) = SECRETS;
-                let of_it = reads(group, resource);
-                of_it
-                    .map(|one| one.within(&secret.namespace).named(&secret.name))
-                    .collect()
-            }
+            Some(None) => RuleSet::default(),
+            Some(Some(secret)) => reads_secret(&secret.namespace, &secret.name).collect(),
         }
     }
 }
 
 /// What all Providers, and the guests with pull secrets, read in the local cluster.
-pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
-    let mut all = Permissions::default();
+pub(crate) fn in_local(configuration: &Configuration) -> RuleSet {
+    let mut all = RuleSet::default();
     for hub in configuration
         .providers()
         .filter_map(|(_, spec)| Hub::of(spec))
@@ -137,7 +127,7 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
     }
     for (_, spec) in configuration.reconcilers() {
         if let Some(secret) = &spec.guest.pull_secret {
-            let get = Permission::new("", "secrets", "get");
+            let get = Right::new("", "secrets", Verb::Get);
             all.add(
                 get.within(secret.namespace.as_deref().unwrap_or_default())
                     .named(&secret.name),
@@ -148,12 +138,12 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
 }
 
 /// What the manager reads of definitions where it watches kinds that definitions bring, so that a kind that comes later is noticed at once.
-pub(crate) fn definitions(all: &Permissions) -> Permissions {
-    let watched = |one: &&Permission| one.verb() == "watch" && is_of_definitions(&one.group);
+pub(crate) fn definitions(all: &RuleSet) -> RuleSet {
+    let watched = |one: &&Right| one.verb == Verb::Watch && is_of_definitions(&one.group);
     match all.iter().find(watched) {
-        None => Permissions::default(),
-        Some(_) => ["list", "watch"]
-            .map(|verb| Permission::new("apiextensions.k8s.io", "customresourcedefinitions", verb))
+        None => RuleSet::default(),
+        Some(_) => [Verb::List, Verb::Watch]
+            .map(|verb| Right::new("apiextensions.k8s.io", "customresourcedefinitions", verb))
             .into_iter()
             .collect(),
     }
@@ -183,8 +173,13 @@ fn is_of_definitions(group: &str) -> bool {
     group.contains('.') && !is_of_server && !group.ends_with(".kcp.io")
 }
 
-fn reads(group: &str, resource: &str) -> impl Iterator<Item = Permission> {
-    ["get", "list", "watch"]
-        .map(|verb| Permission::new(group, resource, verb))
+fn reads_secret(namespace: &str, name: &str) -> impl Iterator<Item = Right> {
+    let (group, resource) = SECRETS;
+    reads(group, resource).map(move |one| one.within(namespace).named(name))
+}
+
+fn reads(group: &str, resource: &str) -> impl Iterator<Item = Right> {
+    [Verb::Get, Verb::List, Verb::Watch]
+        .map(|verb| Right::new(group, resource, verb))
         .into_iter()
 }

@@ -1,10 +1,11 @@
-//! Permissions as objects that kubectl applies. Entry points: [`manifests`] and [`yaml`].
+//! RuleSet as objects that kubectl applies. Entry points: [`manifests`] and [`yaml`].
 
-use super::permission::{Permissions, PolicyRule};
-use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use std::str::FromStr;
+use std::sync::Arc;
+use windlass_fleet::Rule;
+use windlass_fleet::grant::{RuleSet, flow};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -92,10 +93,12 @@ impl Subject {
 /// A name that depends on the rights and on the subject. So a role of another configuration, or of the chart, is never replaced.
 pub(crate) fn name_by_content(
     beginning: &str,
-    permissions: &Permissions,
+    permissions: &RuleSet,
     bind: Option<&Subject>,
 ) -> String {
-    digest_name(beginning, subject(bind).chain(lines(permissions)))
+    let lines = permissions.rules();
+    let lines = lines.iter().map(ToString::to_string);
+    digest_name(beginning, subject(bind).chain(lines))
 }
 
 fn subject(bind: Option<&Subject>) -> impl Iterator<Item = String> {
@@ -116,23 +119,20 @@ fn digest_name(beginning: &str, content: impl Iterator<Item = String>) -> String
 
 /// A ClusterRole for permissions in all namespaces, a Role for the permissions in each single namespace, and their bindings if
 /// there is a subject.
-pub(crate) fn manifests(
-    permissions: &Permissions,
-    name: &str,
-    bind: Option<&Subject>,
-) -> Vec<Json> {
+pub(crate) fn manifests(permissions: &RuleSet, name: &str, bind: Option<&Subject>) -> Vec<Json> {
     let mut manifests = Vec::new();
-    for (namespace, rules) in permissions.rules() {
-        let kind = if namespace.is_some() {
-            "Role"
-        } else {
-            "ClusterRole"
+    let rules = permissions.rules();
+    for rules in rules.chunk_by(|one, other| one.namespaces == other.namespaces) {
+        let namespaces = rules.first().map_or(&[][..], |rule| &rule.namespaces);
+        let (kind, metadata) = match namespaces.first().map(Arc::as_ref) {
+            None | Some("*") => ("ClusterRole", json!({"name": name})),
+            Some(namespace) => ("Role", json!({"namespace": namespace, "name": name})),
         };
-        let mut metadata = json!({"name": name});
-        if let Some(namespace) = namespace {
-            metadata["namespace"] = namespace.into();
-        }
-        let rules: Vec<Json> = rules.iter().map(rule).collect();
+        let rules = rules.iter().cloned().map(|rule| Rule {
+            namespaces: Vec::new(),
+            ..rule
+        });
+        let rules: Vec<Rule> = rules.collect();
         manifests.push(json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": metadata, "rules": rules,
         }));
@@ -155,40 +155,6 @@ pub(super) fn binding(name: &str, subject: &Subject) -> Json {
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
         "subjects": [subject.manifest()],
     })
-}
-
-fn rule(rule: &PolicyRule) -> Json {
-    let mut json = json!({
-        "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
-    });
-    if !rule.names.is_empty() {
-        json["resourceNames"] = json!(rule.names);
-    }
-    json
-}
-
-/// The rules of permissions on a line each, in the form of a Reconciler's.
-pub(crate) fn lines(permissions: &Permissions) -> Vec<String> {
-    rules(permissions).iter().map(flow).collect()
-}
-
-/// The rules of permissions, in the form of a Reconciler's.
-fn rules(permissions: &Permissions) -> Vec<Json> {
-    let rules = permissions.rules().into_iter();
-    let values = rules.flat_map(|(namespace, rules)| {
-        rules.into_iter().map(move |one| {
-            let mut json = rule(&one);
-            json["namespaces"] = json!([namespace.as_deref().unwrap_or("*")]);
-            json
-        })
-    });
-    values.collect()
-}
-
-impl Serialize for Permissions {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        rules(self).serialize(serializer)
-    }
 }
 
 /// Documents of YAML: a line for each field, rule and subject.
@@ -219,48 +185,4 @@ fn document(manifest: &Json) -> String {
         }
     }
     text
-}
-
-/// A value on one line.
-fn flow(value: &Json) -> String {
-    /// The fields that are printed first, because they identify the object.
-    const ORDER: [&str; 10] = [
-        "apiGroup",
-        "apiGroups",
-        "nonResourceURLs",
-        "kind",
-        "namespace",
-        "name",
-        "resources",
-        "resourceNames",
-        "verbs",
-        "namespaces",
-    ];
-    match value {
-        Json::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(key, _)| ORDER.iter().position(|first| first == key));
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(key, value)| format!("{key}: {}", flow(value)))
-                .collect();
-            format!("{{{}}}", fields.join(", "))
-        }
-        Json::Array(items) => {
-            let items: Vec<String> = items.iter().map(flow).collect();
-            format!("[{}]", items.join(", "))
-        }
-        Json::String(text) if is_plain(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Whether YAML reads a text without quotes as the same text.
-fn is_plain(text: &str) -> bool {
-    let begins = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-    let letters = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/');
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    begins
-        && text.bytes().all(letters)
-        && !reserved.iter().any(|word| text.eq_ignore_ascii_case(word))
 }

@@ -3,10 +3,12 @@
 //! A rules review says everything that is allowed in a namespace. It costs one question, however many permissions are in doubt.
 //! Servers that ask another program about rights cannot answer it completely. What is still in doubt then is asked one by one.
 
-use super::permission::{GrantedRule, Permission, Permissions};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use windlass_fleet::Rule;
+use windlass_fleet::grant::{Right, RuleSet};
 
 /// Most questions about one user of one server.
 const MOST_QUESTIONS: usize = 1000;
@@ -19,9 +21,9 @@ const NO_NAMESPACE: &str = "windlass.preflight";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Question {
     /// Everything that is allowed in a namespace, or in all of them (`None`).
-    Rules(Option<String>),
+    Rules(Option<Arc<str>>),
     /// Whether one thing is allowed.
-    Access(Permission),
+    Access(Right),
 }
 
 impl Question {
@@ -36,13 +38,10 @@ impl Question {
     }
 }
 
-fn attributes(permission: &Permission) -> Json {
-    let (resource, subresource) = match permission.resource.split_once('/') {
-        Some((resource, subresource)) => (resource, Some(subresource)),
-        None => (permission.resource.as_str(), None),
-    };
+fn attributes(permission: &Right) -> Json {
+    let (resource, subresource) = permission.resource_parts();
     let mut attributes =
-        json!({"verb": permission.verb(), "group": permission.group, "resource": resource});
+        json!({"verb": permission.verb.as_str(), "group": permission.group, "resource": resource});
     let more = [
         ("namespace", permission.namespace.as_deref()),
         ("subresource", subresource),
@@ -60,9 +59,9 @@ fn attributes(permission: &Permission) -> Json {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     /// The permissions that the server does not grant.
-    pub(crate) missing: Permissions,
+    pub(crate) missing: RuleSet,
     /// The permissions that are still in doubt.
-    pub(crate) unchecked: Permissions,
+    pub(crate) unchecked: RuleSet,
     /// Why they are.
     pub(crate) problem: Option<String>,
 }
@@ -71,11 +70,11 @@ pub(crate) struct Findings {
 #[derive(Debug)]
 pub(crate) struct Review {
     /// The permissions without an answer, to be asked about by namespace.
-    open: Permissions,
+    open: RuleSet,
     /// The namespaces that are not asked about yet.
-    namespaces: BTreeSet<Option<String>>,
+    namespaces: BTreeSet<Option<Arc<str>>>,
     /// The permissions that a rules review left in doubt.
-    doubtful: Permissions,
+    doubtful: RuleSet,
     /// How many more questions may be asked.
     left: usize,
     findings: Findings,
@@ -83,12 +82,12 @@ pub(crate) struct Review {
 
 impl Review {
     /// Begins to ask about permissions.
-    pub(crate) fn new(permissions: Permissions) -> Self {
+    pub(crate) fn new(permissions: RuleSet) -> Self {
         let namespaces = permissions.iter().map(|one| one.namespace.clone());
         Self {
             namespaces: namespaces.collect(),
             open: permissions,
-            doubtful: Permissions::default(),
+            doubtful: RuleSet::default(),
             left: MOST_QUESTIONS,
             findings: Findings::default(),
         }
@@ -139,7 +138,7 @@ impl Review {
         let asked = self.open.iter();
         let asked = asked.filter(|one| one.namespace.as_deref() == namespace);
         let refused = asked.filter(|one| !rules.grant(one)).cloned();
-        let refused: Permissions = refused.collect();
+        let refused: RuleSet = refused.collect();
         match rules.is_complete() {
             true => self.findings.missing.extend(refused),
             false => self.doubtful.extend(refused),
@@ -156,7 +155,7 @@ impl Review {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rules {
-    resource_rules: Vec<GrantedRule>,
+    resource_rules: Vec<Rule>,
     incomplete: bool,
     evaluation_error: String,
 }
@@ -173,18 +172,19 @@ impl Rules {
         !self.incomplete && self.evaluation_error.is_empty()
     }
 
-    fn grant(&self, permission: &Permission) -> bool {
+    fn grant(&self, permission: &Right) -> bool {
         let mut rules = self.resource_rules.iter();
-        rules.any(|rule| permission.is_granted_by(rule))
+        rules.any(|rule| rule.grants(permission))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_fleet::grant::Verb;
 
-    fn permission(resource: &str, verb: &str) -> Permission {
-        Permission::new("", resource, verb)
+    fn permission(resource: &str, verb: Verb) -> Right {
+        Right::new("", resource, verb)
     }
 
     fn rule(groups: &[&str], resources: &[&str], verbs: &[&str], names: &[&str]) -> Json {
@@ -197,16 +197,16 @@ mod tests {
 
     #[test]
     fn one_question_for_each_namespace_answers_everything() {
-        let team = permission("configmaps", "patch").within("team");
+        let team = permission("configmaps", Verb::Patch).within("team");
         let asked = [
-            permission("configmaps", "get"),
-            permission("configmaps", "list"),
-            permission("secrets", "get"),
+            permission("configmaps", Verb::Get),
+            permission("configmaps", Verb::List),
+            permission("secrets", Verb::Get),
             team.clone(),
         ];
         let mut review = Review::new(asked.iter().cloned().collect());
         let everywhere = Question::Rules(None);
-        let in_team = Question::Rules(Some("team".to_owned()));
+        let in_team = Question::Rules(Some("team".into()));
         assert_eq!(review.questions(), [everywhere.clone(), in_team.clone()]);
         assert_eq!(in_team.spec(), json!({"namespace": "team"}));
         let cluster_wide = rule(&[""], &["configmaps"], &["get", "list"], &[]);
@@ -214,7 +214,7 @@ mod tests {
         let bound = rule(&["", "apps"], &["configmaps"], &["*"], &[]);
         review.answer(&in_team, complete(&[cluster_wide, bound]));
         assert_eq!(review.questions(), []);
-        let missing = [permission("secrets", "get")].into_iter().collect();
+        let missing = [permission("secrets", Verb::Get)].into_iter().collect();
         assert_eq!(
             review.findings(),
             Findings {
@@ -235,7 +235,10 @@ mod tests {
             Ok(json!("?")),
             Err("forbidden".to_owned()),
         ] {
-            let (pods, secrets) = (permission("pods", "get"), permission("secrets", "get"));
+            let (pods, secrets) = (
+                permission("pods", Verb::Get),
+                permission("secrets", Verb::Get),
+            );
             let mut review = Review::new([pods.clone(), secrets.clone()].into_iter().collect());
             for question in review.questions() {
                 review.answer(&question, answer.clone());
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn without_an_answer_a_permission_is_neither_granted_nor_missing() {
-        let pods = permission("pods", "get");
+        let pods = permission("pods", Verb::Get);
         let mut review = Review::new([pods.clone()].into_iter().collect());
         for _ in 0..2 {
             for question in review.questions() {
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn questions_are_bounded() {
         let namespaces = 0..MOST_QUESTIONS + 5;
-        let one = |index| permission("pods", "get").within(&format!("team-{index}"));
+        let one = |index| permission("pods", Verb::Get).within(&*format!("team-{index}"));
         let mut review = Review::new(namespaces.map(one).collect());
         let questions = review.questions();
         assert_eq!(questions.len(), MOST_QUESTIONS);
@@ -284,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_access_review_names_what_rules_write_in_one_word() {
-        let named = permission("deployments/status", "patch")
+        let named = permission("deployments/status", Verb::Patch)
             .within("a")
             .named("b");
         let asked = Question::Access(named).spec();
@@ -293,46 +296,10 @@ mod tests {
             json!({"resourceAttributes": {"verb": "patch", "group": "", "resource": "deployments",
                 "subresource": "status", "namespace": "a", "name": "b"}})
         );
-        let all = Question::Access(Permission::new("*", "*", "get")).spec();
+        let all = Question::Access(Right::new("*", "*", Verb::Get)).spec();
         assert_eq!(
             all,
             json!({"resourceAttributes": {"verb": "get", "group": "*", "resource": "*"}})
         );
-    }
-
-    #[test]
-    fn rules_of_servers_match_as_in_rbac() {
-        let grants = |rule: Json, permission: Permission| {
-            permission.is_granted_by(&GrantedRule::deserialize(rule).unwrap())
-        };
-        let get = || permission("pods", "get");
-        assert!(grants(rule(&["*"], &["*"], &["*"], &[]), get()));
-        assert!(grants(
-            rule(&["*"], &["*"], &["*"], &[]),
-            permission("users", "impersonate")
-        ));
-        assert!(!grants(rule(&["apps"], &["*"], &["*"], &[]), get()));
-        assert!(!grants(rule(&[""], &["pods"], &["get"], &["a"]), get()));
-        assert!(grants(
-            rule(&[""], &["pods"], &["get"], &["a"]),
-            get().named("a")
-        ));
-        assert!(!grants(
-            rule(&[""], &["pods"], &["get"], &["a"]),
-            get().named("b")
-        ));
-        assert!(!grants(
-            rule(&[""], &["pods"], &["get"], &[]),
-            permission("pods/log", "get")
-        ));
-        assert!(grants(
-            rule(&[""], &["*/log"], &["get"], &[]),
-            permission("pods/log", "get")
-        ));
-        assert!(!grants(
-            rule(&[""], &["pods"], &["get"], &[]),
-            permission("*", "get")
-        ));
-        assert!(!grants(json!({}), get()));
     }
 }

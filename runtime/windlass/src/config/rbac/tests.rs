@@ -6,6 +6,7 @@ use crate::config::load::load;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use windlass_files::split;
+use windlass_fleet::name::NamePattern;
 
 fn read<T: DeserializeOwned>(yaml: &str) -> T {
     let file: Arc<str> = "test.yaml".into();
@@ -19,12 +20,14 @@ fn reconciler(rules: &str) -> ReconcilerSpec {
 }
 
 /// The permissions that rules grant.
-pub(crate) fn permissions(rules: &str) -> Permissions {
-    let mut granted = Permissions::default();
-    for rule in &reconciler(rules).rules {
-        granted.grant(rule, None);
-    }
-    granted
+pub(crate) fn permissions(rules: &str) -> RuleSet {
+    self::rules(&reconciler(rules).rules).iter().collect()
+}
+
+/// The rules of permissions on a line each.
+fn lines(permissions: &RuleSet) -> Vec<String> {
+    let rules = permissions.rules();
+    rules.iter().map(ToString::to_string).collect()
 }
 
 fn tenant(yaml: &str) -> TenantSpec {
@@ -37,16 +40,12 @@ fn description(functions: &[&str]) -> Option<Description> {
         scopes: vec![(WatchClusters::AsConfigured, ClusterFilter::default())],
         maps: false,
         functions: functions.iter().map(ToString::to_string).collect(),
-        watched: Vec::new(),
+        watched: RuleSet::default(),
     })
 }
 
 fn print(side: Side, work: &[Work<'_>], manager: &ManagerSpec) -> String {
-    yaml(&manifests(
-        &needed(side, work, manager, true, None),
-        "w",
-        None,
-    ))
+    yaml(&manifests(&needed(side, work, manager, None), "w", None))
 }
 
 fn members(work: &[Work<'_>]) -> String {
@@ -58,6 +57,7 @@ fn alone<'a>(spec: &'a ReconcilerSpec, tenant: Option<&'a TenantSpec>) -> Work<'
     Work {
         spec,
         tenant,
+        has_provider: true,
         description,
     }
 }
@@ -262,7 +262,7 @@ fn only_the_local_cluster_has_the_managers_own_events() {
     let spec = reconciler("[]");
     let print = |side| {
         let work = [alone(&spec, None)];
-        let needed = needed(side, &work, &ManagerSpec::default(), true, Some("ops"));
+        let needed = needed(side, &work, &ManagerSpec::default(), Some("ops"));
         yaml(&manifests(&needed, "w", None))
     };
     let role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {namespace: ops, name: w}\nrules:\n  \
@@ -295,7 +295,6 @@ fn roles_are_bound_to_whom_is_named() {
         Side::Members,
         &[alone(&spec, None)],
         &ManagerSpec::default(),
-        true,
         None,
     );
     let bound = |subject: &str| {
@@ -330,12 +329,12 @@ fn needs_in(work: &Work<'_>, name: &str, labels: &[(&str, &str)]) -> Needs {
     let place = Place {
         side: Side::Members,
         cluster: Some(Member {
-            name,
+            name: &ClusterName::new(name).unwrap(),
             labels: &labels.collect::<std::collections::BTreeMap<_, _>>().into(),
             namespace: None,
         }),
     };
-    work.needs(place, true)
+    work.needs(place)
 }
 
 #[test]
@@ -356,7 +355,10 @@ fn a_cluster_that_is_not_selected_needs_nothing() {
     let filtered = Description {
         scopes: vec![(
             WatchClusters::Provider,
-            filter(Some(&["eu-1".to_owned()]), None),
+            ClusterFilter {
+                names: vec![NamePattern::new("eu-1")],
+                selector: None,
+            },
         )],
         ..Description::default()
     };
@@ -399,9 +401,11 @@ fn a_watch_below_a_rule_for_everything_is_asked_about_by_itself() {
         r#"[{apiGroups: ["*"], resources: ["*"], verbs: ["*"], namespaces: [team]},
             {apiGroups: [apps], resources: [deployments], verbs: [get, list], namespaces: ["*"]}]"#,
     );
-    let watched = |group: &str, resource: &str| (group.to_owned(), resource.to_owned());
+    let watched = |group, resource| Right::new(group, resource, Verb::Watch);
     let description = Description {
-        watched: vec![watched("", "pods"), watched("apps", "deployments")],
+        watched: [watched("", "pods"), watched("apps", "deployments")]
+            .into_iter()
+            .collect(),
         ..description(&[]).unwrap_or_default()
     };
     let work = Work {
@@ -417,6 +421,36 @@ fn a_watch_below_a_rule_for_everything_is_asked_about_by_itself() {
         ]
     );
     assert_eq!(needs.own.and(&needs.watches), needs.watches);
+}
+
+#[test]
+fn a_provider_without_clusters_leaves_the_local_one() {
+    let local_needs = |source: &str| {
+        let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+        let document = |kind: &str, spec: &str| {
+            format!(
+                "apiVersion: windlass.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n---\n"
+            )
+        };
+        let rule = r#"{apiGroups: [""], resources: [pods], verbs: [get], namespaces: ["*"]}"#;
+        let documents = [
+            document("Provider", source),
+            document(
+                "Reconciler",
+                &format!("{{guest: {{path: x.wasm}}, rules: [{rule}]}}"),
+            ),
+        ];
+        std::fs::write(file.path(), documents.concat()).unwrap();
+        let configuration = load(&[file.path().to_owned()]).configuration;
+        let (_, spec) = configuration.reconcilers().next().unwrap();
+        let work = Work {
+            has_provider: configuration.has_provider(),
+            ..alone(spec, None)
+        };
+        lines(&work.needs(Side::Local.into()).own).concat()
+    };
+    assert!(local_needs("{none: {}}").contains("pods"));
+    assert_eq!(local_needs("{single: {kubeconfig: a}}"), "");
 }
 
 #[test]
@@ -465,6 +499,14 @@ fn a_provider_reads_what_it_watches_in_its_hub() {
     let needed = hub("namespaces: {}\n").unwrap().1;
     assert!(needed.iter().any(|line| line == namespaces), "{needed:?}");
     assert!(hub("none: {}\n").is_none());
+    let kcp = "kcp: {apiExport: {name: things}, terminatingWorkspaces: {workspaceType: team}}\n";
+    let needed = hub(kcp).unwrap().1;
+    for line in [
+        r#"{apiGroups: [apis.kcp.io], resources: [apiexports/content], resourceNames: [things], verbs: ["*"], namespaces: ["*"]}"#,
+        r#"{apiGroups: [tenancy.kcp.io], resources: [workspacetypes], resourceNames: [team], verbs: [terminate], namespaces: ["*"]}"#,
+    ] {
+        assert!(needed.iter().any(|needed| needed == line), "{needed:?}");
+    }
 }
 
 #[test]
@@ -474,7 +516,7 @@ fn a_cluster_that_is_a_namespace_needs_rights_there_and_caches_of_the_whole_serv
             {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [default, other]}]"#,
     );
     assert_eq!(
-        lines(&shown.in_namespace("team-a", "default")),
+        lines(&in_namespace(&shown, "team-a", "default")),
         [
             r#"{apiGroups: [""], resources: [configmaps], verbs: [list, watch], namespaces: ["*"]}"#,
             r#"{apiGroups: [""], resources: [configmaps], verbs: [get, patch], namespaces: [team-a]}"#,
