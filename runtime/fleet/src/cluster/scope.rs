@@ -237,11 +237,11 @@ impl Scope {
                 changed = true;
             }
         }
-        match changed {
-            true => Ok(Value::from(operations).to_string().into()),
-            // Verbatim: the numbers of a text that was read may be written in another form.
-            false => Ok(patch),
+        if changed {
+            return Ok(Value::from(operations).to_string().into());
         }
+        // Verbatim: the numbers of a text that was read may be written in another form.
+        Ok(patch)
     }
 
     // --- from stored to shown ---

@@ -61,10 +61,11 @@ impl Session<'_> {
             content: Some((BLOB, Bytes::from(blob))),
             ..Ask::new(Method::PUT, url.clone())
         };
-        let answer = match is_same_origin(&begin.url, &url) {
-            true => self.call(send).await?,
+        let answer = if is_same_origin(&begin.url, &url) {
+            self.call(send).await?
+        } else {
             // Another host is not given the credentials.
-            false => self.http.send(&send).await?,
+            self.http.send(&send).await?
         };
         self.succeeded(answer, Method::PUT, path).await?;
         Ok(())

@@ -22,9 +22,10 @@ impl Description {
             missing(grant, &place, &index.kind, false, None)
         });
         let all: Vec<MissingRule> = watches.chain(indexes).collect();
-        match all.is_empty() {
-            true => Ok(()),
-            false => Err(DescriptionError::Denied(all)),
+        if all.is_empty() {
+            Ok(())
+        } else {
+            Err(DescriptionError::Denied(all))
         }
     }
 }

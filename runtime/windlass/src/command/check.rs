@@ -148,9 +148,12 @@ fn configs(
 
 /// What the last run of `windlass test` was denied in the projects of these files, by reconciler.
 fn denied(files: &[PathBuf]) -> Vec<(String, Vec<Rule>)> {
-    let projects = files.iter().map(|file| match file.is_dir() {
-        true => file,
-        false => file.parent().unwrap_or(Path::new("")),
+    let projects = files.iter().map(|file| {
+        if file.is_dir() {
+            file
+        } else {
+            file.parent().unwrap_or(Path::new(""))
+        }
     });
     projects.flat_map(super::test::kept_denials).collect()
 }

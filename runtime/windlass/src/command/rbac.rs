@@ -44,9 +44,10 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         bail!("there is no Reconciler: roles are made of what reconcilers are granted");
     }
     let work = work(&configuration, engine).await?;
-    let (side, usual) = match args.local {
-        true => (Side::Local, "windlass-local"),
-        false => (Side::Members, "windlass"),
+    let (side, usual) = if args.local {
+        (Side::Local, "windlass-local")
+    } else {
+        (Side::Members, "windlass")
     };
     let home = home(&configuration, args.bind.as_ref());
     if home.is_none() && side == Side::Local {

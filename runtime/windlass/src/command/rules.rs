@@ -96,10 +96,10 @@ fn print(lacks: &[Lack], args: &RulesArgs, format: Format) -> Result<()> {
             anstream::println!("    - {rule}");
         }
     }
-    match lacks.is_empty() {
-        true => anstream::println!("{}: no test needs more rules", Tone::Good.paint("complete")),
-        false if args.write => {}
-        false => anstream::println!("windlass rules --write adds them to {DOCUMENTS}"),
+    if lacks.is_empty() {
+        anstream::println!("{}: no test needs more rules", Tone::Good.paint("complete"));
+    } else if !args.write {
+        anstream::println!("windlass rules --write adds them to {DOCUMENTS}");
     }
     Ok(())
 }

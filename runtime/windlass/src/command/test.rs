@@ -41,9 +41,10 @@ struct Report {
 /// When there is no case, one cannot be read, or a guest does not build.
 pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
-    match args.watch {
-        true => follow(&args, format, &engine, &stop).await,
-        false => once(&args, format, &engine, &stop).await,
+    if args.watch {
+        follow(&args, format, &engine, &stop).await
+    } else {
+        once(&args, format, &engine, &stop).await
     }
 }
 
@@ -89,9 +90,10 @@ async fn once(
     engine: &Options,
     stop: &CancellationToken,
 ) -> Result<ExitCode> {
-    let builder = match args.watch {
-        true => builder().for_edits(None),
-        false => builder(),
+    let builder = if args.watch {
+        builder().for_edits(None)
+    } else {
+        builder()
     };
     let (engine, stop) = (engine.clone(), stop.clone());
     let mut runner = Runner::new(&args.folder, args.timeout, builder, engine, stop);
@@ -176,9 +178,10 @@ pub(super) fn kept_denials(project: &Path) -> BTreeMap<String, Vec<Rule>> {
 }
 
 fn print(outcome: &Outcome) {
-    let word = match outcome.passed {
-        true => Tone::Good.paint("ok    "),
-        false => Tone::Bad.paint("FAILED"),
+    let word = if outcome.passed {
+        Tone::Good.paint("ok    ")
+    } else {
+        Tone::Bad.paint("FAILED")
     };
     anstream::println!("{word}  {}  ({:.1} s)", outcome.name, outcome.seconds);
     for line in junit::reasons(outcome).lines() {

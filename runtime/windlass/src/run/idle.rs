@@ -95,9 +95,10 @@ pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Pati
         } else {
             0
         };
-        hopeless = match patience.is_used_up(snapshot.least_failures) {
-            true => hopeless + 1,
-            false => 0,
+        hopeless = if patience.is_used_up(snapshot.least_failures) {
+            hopeless + 1
+        } else {
+            0
         };
         let is_over = waited.time >= patience.timeout || waited.loading >= LOADING;
         if steady.max(hopeless) >= STEADY || is_over {
@@ -128,9 +129,10 @@ impl Waited {
     /// Adds what has passed. `loading`: a guest was loaded.
     fn until(&mut self, now: Instant, loading: bool) {
         let passed = now.duration_since(self.seen);
-        match loading {
-            true => self.loading += passed,
-            false => self.time += passed,
+        if loading {
+            self.loading += passed
+        } else {
+            self.time += passed
         }
         self.seen = now;
     }

@@ -109,13 +109,12 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         return Ok(client.write_all(answer).await?);
     }
     let mut upstream = TcpStream::connect(server).await?;
-    match first.starts_with("CONNECT ") {
-        true => {
-            let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
-            client.write_all(answer).await?;
-        }
+    if first.starts_with("CONNECT ") {
+        let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
+        client.write_all(answer).await?;
+    } else {
         // A server takes requests with its whole URL as well.
-        false => upstream.write_all(&head).await?,
+        upstream.write_all(&head).await?;
     }
     tokio::io::copy_bidirectional(&mut client, &mut upstream).await?;
     Ok(())

@@ -172,9 +172,10 @@ impl Report {
         let mut table = Table::with(&columns, wide);
         let text = |value: &Option<String>| Cell::text(value.as_deref().unwrap_or_default());
         for cluster in self.clusters_and_hubs() {
-            let reachable = match cluster.reachable {
-                true => Cell::toned("yes", Tone::Good),
-                false => Cell::toned("no", Tone::Bad),
+            let reachable = if cluster.reachable {
+                Cell::toned("yes", Tone::Good)
+            } else {
+                Cell::toned("no", Tone::Bad)
             };
             table.row([
                 Cell::text(cluster_name(&cluster.name)),
@@ -269,12 +270,13 @@ fn heading(missing: &Missing, clusters: &str) -> String {
         Some(user) => format!("as {}, ", printable(user)),
         None => String::new(),
     };
-    let watches = match missing.watches.is_empty() {
-        true => String::new(),
-        false => format!(
+    let watches = if missing.watches.is_empty() {
+        String::new()
+    } else {
+        format!(
             " (its watches of {} cannot run)",
             missing.watches.join(", ")
-        ),
+        )
     };
     let missing = Tone::Bold.paint(format_args!("{subject} may not, {user}in {clusters}"));
     format!("{missing}{}:", printable(&watches))

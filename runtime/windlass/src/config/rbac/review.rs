@@ -95,15 +95,12 @@ impl Review {
 
     /// The next questions, which may be asked all at once. Empty: the review is over.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
-        let questions: Vec<Question> = match self.namespaces.is_empty() {
-            false => {
-                let namespaces = std::mem::take(&mut self.namespaces).into_iter();
-                namespaces.map(Question::Rules).collect()
-            }
-            true => {
-                let doubtful = std::mem::take(&mut self.doubtful);
-                doubtful.iter().cloned().map(Question::Access).collect()
-            }
+        let questions: Vec<Question> = if self.namespaces.is_empty() {
+            let doubtful = std::mem::take(&mut self.doubtful);
+            doubtful.iter().cloned().map(Question::Access).collect()
+        } else {
+            let namespaces = std::mem::take(&mut self.namespaces).into_iter();
+            namespaces.map(Question::Rules).collect()
         };
         let (asked, refused) = questions.split_at(questions.len().min(self.left));
         self.left -= asked.len();
@@ -139,9 +136,10 @@ impl Review {
         let asked = asked.filter(|one| one.namespace.as_deref() == namespace);
         let refused = asked.filter(|one| !rules.grant(one)).cloned();
         let refused: RuleSet = refused.collect();
-        match rules.is_complete() {
-            true => self.findings.missing.extend(refused),
-            false => self.doubtful.extend(refused),
+        if rules.is_complete() {
+            self.findings.missing.extend(refused)
+        } else {
+            self.doubtful.extend(refused)
         }
     }
 
