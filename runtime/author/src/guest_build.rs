@@ -241,9 +241,11 @@ pub async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, Bui
     keep(folder, &artifact, builder.add_config_schema)
 }
 
-/// Rejects links in the output folder: a repository may contain such a link, and a build would write to
-/// its target.
-fn refuse_links(path: &Path) -> Result<(), BuildError> {
+/// Rejects links in the state folder of a guest: a repository may contain such a link, and who writes there would write to its target.
+///
+/// # Errors
+/// [`BuildError::Link`] names the link.
+pub fn refuse_links(path: &Path) -> Result<(), BuildError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
     };

@@ -1,8 +1,8 @@
 //! Permits for a resource that tenants share fairly. Entry point: [`FairSemaphore`].
 //!
 //! A [`Resource`] says how much there is, what a tenant may take, and who is next. What is shared in this way: slots for calls to an API
-//! server, and in the sandbox slots for instances, memory, and permits to compile. [`Held`] counts what each tenant has, also for the
-//! memory of answers, whose waiters have no line: they wait for a tenant's account too, which gives no notice.
+//! server, and in the sandbox slots for instances, memory, and permits to compile. [`Held`] counts what each tenant has. The memory of
+//! answers uses it alone: its waiters also wait for a tenant's account, which cannot wake a line.
 //!
 //! The semaphore's mutex is held while one waiter after the other is chosen, and never while a permit is sent or dropped: a dropped
 //! permit locks it again.
@@ -142,13 +142,12 @@ impl<R: Resource> Permit<R> {
         self.amount = amount;
         self.semaphore.update(update);
     }
+}
 
-    /// Moves all of it into another permit.
+impl<R: Resource<Amount = usize>> Permit<R> {
+    /// Moves all of it into another permit, and leaves nothing in this one.
     #[must_use]
-    pub fn take(&mut self) -> Self
-    where
-        R::Amount: Default,
-    {
+    pub fn take(&mut self) -> Self {
         let amount = std::mem::take(&mut self.amount);
         self.semaphore.permit(self.tenant.clone(), amount)
     }

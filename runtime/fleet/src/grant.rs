@@ -49,7 +49,7 @@ pub enum Verb {
     Delete,
     /// Deleting a collection.
     DeleteCollection,
-    /// A verb that is no call for an object, and that only servers check.
+    /// A verb that no call of a client has. Only servers check it.
     Other(&'static str),
 }
 

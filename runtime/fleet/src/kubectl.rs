@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum KubectlError {
     /// There is no kubeconfig and no service account.
-    #[error(
-        "there is no kubeconfig, looked for {looked_for:?}: name one with --kubeconfig or KUBECONFIG"
-    )]
+    #[error("there is no kubeconfig, looked for {looked_for:?}: name one with KUBECONFIG")]
     NoKubeconfig {
         /// The paths, separated by commas.
         looked_for: String,
@@ -24,6 +22,9 @@ pub enum KubectlError {
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] UnusableFile),
+    /// This is a pod, and its service account cannot be used.
+    #[error("there is no kubeconfig, and the service account of this pod cannot be used")]
+    Pod(#[from] ConfigError),
     /// The context cannot be used.
     #[error("{files} cannot be used")]
     Context {
@@ -47,10 +48,11 @@ pub fn cluster(
     let shown = files.iter().map(|path| path.display().to_string());
     let shown = shown.collect::<Vec<_>>().join(", ");
     let Some(merged) = read_merged(&files)? else {
-        let of_pod = in_cluster()
-            .ok()
-            .filter(|_| kubeconfig.is_none() && context.is_none());
-        return of_pod.ok_or(KubectlError::NoKubeconfig { looked_for: shown });
+        let may_be_pod = kubeconfig.is_none() && context.is_none();
+        if may_be_pod && env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return Ok(in_cluster()?);
+        }
+        return Err(KubectlError::NoKubeconfig { looked_for: shown });
     };
     let config = merged.context(context, &KubeconfigPolicy::file());
     config.map_err(|source| KubectlError::Context {

@@ -5,7 +5,7 @@
 //! function that components call, with the same grant, handles and limits of calls. Time is not limited: somebody may be looking at a
 //! breakpoint. Memory and processor time are the process's own.
 //!
-//! The lines are the contract's functions and types as serde writes them ([`message`]). Who carries them is no matter of this crate.
+//! The lines are the contract's functions and types as serde writes them ([`message`]). This crate does not choose the transport.
 
 mod message;
 

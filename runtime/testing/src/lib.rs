@@ -78,6 +78,9 @@ pub enum TestError {
     /// The manager's task panicked.
     #[error("the manager ended: {0}")]
     Ended(#[from] tokio::task::JoinError),
+    /// A cluster has no name, or the name of another one.
+    #[error("there is a cluster {0:?} without a name of its own: give each another name")]
+    Repeated(String),
     /// There is no cluster of this name.
     #[error("there is no cluster {0:?}: name it when the fleet starts")]
     NoCluster(String),
@@ -104,7 +107,7 @@ impl TestError {
     fn refused(cluster: &str, reason: &windlass_apiserver::ApiError) -> Self {
         Self::Refused {
             cluster: cluster.to_owned(),
-            reason: format!("{reason:?}"),
+            reason: reason.message.clone(),
         }
     }
 }
@@ -121,7 +124,7 @@ impl TestFleet {
     /// Starts empty clusters of these names, and controllers over them. A namespace `default` is in each.
     ///
     /// # Errors
-    /// [`TestError`] if a name is none, or two controllers have one name.
+    /// [`TestError`] if a name is none, or two clusters or two controllers have one name.
     pub async fn start(
         clusters: &[&str],
         controllers: impl IntoIterator<Item = Controller>,
@@ -138,6 +141,11 @@ impl TestFleet {
         objects: &[Value],
         controllers: impl IntoIterator<Item = Controller>,
     ) -> Result<Self, TestError> {
+        for (count, name) in clusters.iter().enumerate() {
+            if name.is_empty() || clusters[..count].contains(name) {
+                return Err(TestError::Repeated((*name).to_owned()));
+            }
+        }
         let named = clusters
             .iter()
             .fold(Server::builder(), |server, name| server.cluster(*name));

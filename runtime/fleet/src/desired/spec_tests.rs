@@ -249,7 +249,20 @@ async fn run(case: &Value, script: &Script) -> Result<Option<(Value, Object)>, F
                 Action::RequeueAfter(after) => json!({"requeueAfterMs": after.as_millis()}),
             }
         }
-        _ => return Ok(None),
+        // What kube has, or an author of native reconcilers does otherwise.
+        "createOrUpdate"
+        | "setOwner"
+        | "event"
+        | "listAll"
+        | "controllerOf"
+        | "requeueAfter"
+        | "notReady"
+        | "describeDependents"
+        | "ownerReference"
+        | "controllerReference" => {
+            return Ok(None);
+        }
+        other => panic!("no such helper: {other}"),
     };
     Ok(Some((returned, changed)))
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 ///
 /// As text it is YAML on one line, to paste as an item of a Reconciler's `rules`. Without namespaces its JSON is a rule of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Rule {
     /// `apiGroups`: names, `""` for the core group, `*` for all.
     pub api_groups: Vec<Arc<str>>,
@@ -62,7 +62,7 @@ impl LabelSet for Granting<'_> {
 }
 
 impl ClusterRule {
-    /// The rule that matches the cluster of this name, and no other one.
+    /// The rule that matches the cluster of this name. A `*` in the name matches any text there, as in every pattern.
     #[must_use]
     pub fn only(name: &ClusterName) -> Self {
         let is_other = !name.is_local();

@@ -30,7 +30,7 @@ pub(crate) trait ControllerQueue: Send + Sync {
 
 /// The task of a watch. A watch at rest has none.
 pub(crate) trait WatchTask: Send + Sync {
-    /// Has the task look for work, and starts it if there is none. Nothing once the watch has ended. Takes no lock of a store or of the
+    /// Has the task look for work, and starts it if there is none. Does no work once the watch has ended. Takes no lock of a store or of the
     /// queue, and drops nothing that does.
     fn wake(self: Arc<Self>);
 }
@@ -89,7 +89,7 @@ impl SourceSink {
         }
     }
 
-    /// What it owes, for one that may owe something.
+    /// The requests that found no room in the queue. Made with the first one.
     pub(crate) fn debts(&self) -> &Debts {
         self.debts.get_or_init(Box::default)
     }

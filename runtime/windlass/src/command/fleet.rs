@@ -1,9 +1,10 @@
 //! `windlass fleet`: serves clusters in memory to the unit tests of a guest. Entry point: [`execute`].
 
 use crate::cli::FleetArgs;
-use crate::dev::socket::Socket;
+use crate::dev::socket::{AFTER_FAILURE, Socket};
 use crate::dev::test_fleet::TestFleets;
 use crate::run::signals::stop_on_signals;
+use crate::status::process::raise_descriptor_limit;
 use anyhow::Result;
 use std::io::Read;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use windlass_author::definitions::Manifest;
 /// When it cannot listen, or a definition of the project is not valid.
 pub(crate) async fn execute(args: FleetArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
+    raise_descriptor_limit();
     let manifests = Manifest::all(&args.folder)?.into_iter();
     let definitions = manifests.map(|manifest| manifest.document).collect();
     let fleets = Arc::new(TestFleets::start(definitions).await?);
@@ -24,7 +26,15 @@ pub(crate) async fn execute(args: FleetArgs) -> Result<ExitCode> {
     anstream::println!("{}", socket.path().display());
     stop_at_end_of_input(stop.clone());
     while let Some(connected) = stop.run_until_cancelled(socket.accept()).await {
-        let (fleets, lines) = (fleets.clone(), connected?);
+        let lines = match connected {
+            Ok(lines) => lines,
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "no test can connect");
+                tokio::time::sleep(AFTER_FAILURE).await;
+                continue;
+            }
+        };
+        let fleets = fleets.clone();
         tokio::spawn(async move {
             if let Err(error) = fleets.serve(lines).await {
                 tracing::debug!(error = format!("{error:#}"), "a test fleet ends");

@@ -3,24 +3,27 @@
 //! The process finds its socket by a file in the guest's folder. While it is connected, a text stands in the place of the guest's component:
 //! another process has another text, so that it is loaded as a new revision is.
 
-use super::socket::{Lines, Socket};
-use crate::config::load::Configuration;
+use super::socket::{AFTER_FAILURE, Lines, Socket};
+use crate::config::kinds::ReconcilerSpec;
+use crate::config::load::{Configuration, Document};
 use crate::output::Tone;
 use crate::run::builds::SourceBuilder;
 use anyhow::{Context, Result, bail};
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_author::guest_build::{GuestBuilder, state_folder};
+use windlass_author::guest_build::{GuestBuilder, refuse_links, state_folder};
 use windlass_files::built_path;
 use windlass_sandbox::{NativeGuest, NativeGuests, Next, Run, Runs};
 
 /// The file in the state folder of a guest that has the path of its socket.
 const FILE: &str = "native";
+
+/// How the text begins that stands in place of a component.
+const INSTEAD: &str = "process";
 
 /// The guests of a `dev` that run as processes.
 pub(crate) struct Natives {
@@ -30,7 +33,8 @@ pub(crate) struct Natives {
 
 /// One guest and its socket.
 struct Native {
-    name: String,
+    /// The reconcilers that are called in its process: all of its folder.
+    names: Vec<String>,
     folder: PathBuf,
     socket: Socket,
     /// Processes that have connected so far.
@@ -38,28 +42,22 @@ struct Native {
 }
 
 impl Natives {
-    /// Makes a socket for each of these reconcilers, and says how to start its process.
+    /// Makes a socket for the guest of each of these reconcilers.
     ///
     /// # Errors
     /// When there is no such reconciler, or its guest has no source.
     pub(crate) fn listen(names: &[String], configuration: &Configuration) -> Result<Self> {
-        let natives = names.iter().map(|name| {
-            let folder = source(name, configuration)?;
-            let socket = Socket::open()?;
-            let state = state_folder(&folder).with_context(|| folder.display().to_string())?;
-            let path = socket.path().display().to_string();
-            write(&state.join(FILE), &path).with_context(|| folder.display().to_string())?;
-            Ok(Arc::new(Native {
-                name: name.clone(),
-                folder,
-                socket,
-                connected: watch::Sender::new(0),
-            }))
-        });
-        Ok(Self {
-            all: natives.collect::<Result<_>>()?,
+        let folders = names.iter().map(|name| source(name, configuration));
+        let folders = folders.collect::<Result<BTreeSet<_>>>()?;
+        let mut natives = Self {
+            all: Vec::new(),
             guests: NativeGuests::default(),
-        })
+        };
+        for folder in folders {
+            let native = Native::listen(folder, configuration)?;
+            natives.all.push(Arc::new(native));
+        }
+        Ok(natives)
     }
 
     /// The guests that are connected, now and later.
@@ -85,7 +83,7 @@ impl Natives {
         for native in &self.all {
             let line = format!(
                 "{} runs as a process of yours: start it in {}, for example under a debugger",
-                native.name,
+                native.names.join(" and "),
                 native.folder.display()
             );
             anstream::eprintln!("{}", Tone::Bold.paint(line));
@@ -104,10 +102,12 @@ impl Natives {
 impl Drop for Natives {
     fn drop(&mut self) {
         for native in &self.all {
-            // A build makes the component again. What cannot be removed is no component.
-            drop(std::fs::remove_file(built_path(&native.folder)));
-            let state = native.folder.join(windlass_files::STATE);
-            drop(std::fs::remove_file(state.join(FILE)));
+            let component = built_path(&native.folder);
+            // A component that was built before stays if no process took its place.
+            if std::fs::read_to_string(&component).is_ok_and(|text| text.starts_with(INSTEAD)) {
+                drop(std::fs::remove_file(component));
+            }
+            drop(std::fs::remove_file(socket_file(&native.folder)));
         }
     }
 }
@@ -119,6 +119,17 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(new, file)
 }
 
+/// Where a process finds its socket.
+fn socket_file(folder: &Path) -> PathBuf {
+    folder.join(windlass_files::STATE).join(FILE)
+}
+
+/// The source folder of a guest, if it has one.
+fn folder_of(document: &Document, spec: &ReconcilerSpec) -> Option<PathBuf> {
+    let path = spec.guest.path().map(|path| document.resolve(path));
+    path.filter(|path| path.is_dir())
+}
+
 /// The folder of the source of a reconciler's guest.
 fn source(name: &str, configuration: &Configuration) -> Result<PathBuf> {
     let mut reconcilers = configuration.reconcilers();
@@ -126,14 +137,32 @@ fn source(name: &str, configuration: &Configuration) -> Result<PathBuf> {
     let Some((document, spec)) = found else {
         bail!("there is no Reconciler {name:?} that could run as a process: check --native");
     };
-    let path = spec.guest.path().map(|path| document.resolve(path));
-    let folder = path.filter(|path| path.is_dir());
-    folder.with_context(|| {
+    folder_of(document, spec).with_context(|| {
         format!("the guest of {name:?} has no source folder, so no process can be started of it")
     })
 }
 
 impl Native {
+    fn listen(folder: PathBuf, configuration: &Configuration) -> Result<Self> {
+        refuse_links(&folder.join(windlass_files::STATE))?;
+        let socket = Socket::open()?;
+        let path = socket.path().display().to_string();
+        state_folder(&folder)
+            .and_then(|_| write(&socket_file(&folder), &path))
+            .with_context(|| folder.display().to_string())?;
+        let of_folder = configuration
+            .reconcilers()
+            .filter(|(document, spec)| folder_of(document, spec).as_ref() == Some(&folder));
+        Ok(Self {
+            names: of_folder
+                .map(|(document, _)| document.identity.name.clone())
+                .collect(),
+            folder,
+            socket,
+            connected: watch::Sender::new(0),
+        })
+    }
+
     /// Serves one process after the other. Never ends by itself.
     async fn serve(self: Arc<Self>, guests: NativeGuests) {
         loop {
@@ -141,34 +170,32 @@ impl Native {
                 Ok(lines) => lines,
                 Err(error) => {
                     let error = format!("{error:#}");
-                    return tracing::error!(
-                        reconciler = self.name,
-                        error,
-                        "no process can connect"
-                    );
+                    tracing::error!(guest = %self.folder.display(), error, "no process can connect");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    continue;
                 }
             };
             let count = self.connected.borrow().wrapping_add(1);
             if let Err(error) = self.serve_one(lines, count, &guests).await {
                 let error = format!("{error:#}");
-                tracing::warn!(reconciler = self.name, error, "the process is disconnected");
+                tracing::warn!(guest = %self.folder.display(), error, "the process is disconnected");
             }
         }
     }
 
     async fn serve_one(&self, lines: Lines, count: u64, guests: &NativeGuests) -> Result<()> {
         let (guest, runs) = NativeGuest::new();
-        let instead = format!("process {count} for windlass dev {}\n", std::process::id());
+        let instead = format!("{INSTEAD} {count} of windlass dev {}\n", std::process::id());
         guests.put(instead.as_bytes(), guest);
         let path = built_path(&self.folder);
         write(&path, &instead).with_context(|| path.display().to_string())?;
         self.connected.send_replace(count);
-        tracing::info!(reconciler = self.name, "a process is connected");
+        tracing::info!(guest = %self.folder.display(), "a process is connected");
         let served = serve_runs(lines, runs).await;
         guests.remove(instead.as_bytes());
         tracing::info!(
-            reconciler = self.name,
-            "the process has gone, its keys wait for another one"
+            guest = %self.folder.display(),
+            "the process has gone, its keys fail until another one connects"
         );
         served
     }
@@ -208,6 +235,7 @@ async fn pass(lines: &mut Lines, mut run: Run) -> Result<bool> {
 /// Builds all guests but those that run as processes.
 pub(crate) struct BuilderOfOthers {
     pub(crate) builder: GuestBuilder,
+    /// The folders of those.
     pub(crate) natives: BTreeSet<PathBuf>,
 }
 
@@ -216,11 +244,11 @@ impl SourceBuilder for BuilderOfOthers {
         self.builder.package(folder)
     }
 
+    fn builds(&self, folder: &Path) -> bool {
+        !self.natives.contains(folder)
+    }
+
     fn build(&self, folder: PathBuf) -> BoxFuture<'static, Result<PathBuf>> {
-        if self.natives.contains(&folder) {
-            std::future::ready(Ok(built_path(&folder))).boxed()
-        } else {
-            SourceBuilder::build(&self.builder, folder)
-        }
+        SourceBuilder::build(&self.builder, folder)
     }
 }

@@ -2,7 +2,10 @@
 //! [`Socket::open`] and [`Lines`].
 
 use anyhow::{Context, Result, bail};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -10,6 +13,9 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// The longest line, in bytes: an object as large as etcd takes it, with room for what encloses it, and a page of objects.
 const LINE: u64 = 64 << 20;
+
+/// How long a caller of [`Socket::accept`] waits after it has failed: descriptors come back when others close theirs.
+pub(crate) const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// A socket in a folder that only this user can open. Both are removed when this is dropped.
 pub(crate) struct Socket {
@@ -26,6 +32,7 @@ impl Socket {
     pub(crate) fn open() -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("windlass-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .context("make a folder for a socket")?;
         let path = folder.path().join("socket");
@@ -53,7 +60,6 @@ impl Socket {
     pub(crate) async fn accept(&self) -> Result<Lines> {
         loop {
             let (stream, _) = self.listener.accept().await.context("accept a process")?;
-            // Who runs this program owns its folder in /proc.
             let own = rustix::process::geteuid().as_raw();
             match stream.peer_cred() {
                 Ok(peer) if peer.uid() == own => return Ok(Lines::new(stream)),

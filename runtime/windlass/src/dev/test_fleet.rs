@@ -11,7 +11,7 @@ mod engine;
 
 use super::socket::Lines;
 use anyhow::{Context, Result, bail};
-use contents::Contents;
+use contents::{Contents, kind_of};
 use engine::Engine;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -43,7 +43,7 @@ enum Asked {
         kind: Kind,
         namespaced: bool,
     },
-    /// Stores an object as another writer would. Its namespace is made, and a kind that is not served is defined.
+    /// Stores an object as another writer would. Its namespace is made, and its kind is served in all clusters.
     Put {
         cluster: String,
         object: String,
@@ -205,14 +205,16 @@ impl TestFleet {
                 cluster.describe(labels, properties);
             }
             Asked::Define { kind, namespaced } => {
-                let kind = kind.into();
-                for cluster in self.clusters.values_mut() {
-                    cluster.define(&kind, namespaced)?;
-                }
-                self.kinds.insert(kind, namespaced);
+                self.define(kind.into(), namespaced)?;
             }
             Asked::Put { cluster, object } => {
-                let object = serde_json::from_str(&object).context("the object is no JSON")?;
+                let object: Json =
+                    serde_json::from_str(&object).context("the object is no JSON")?;
+                self.found(&cluster)?;
+                let text = |field: &str| object[field].as_str().unwrap_or_default();
+                let kind = kind_of(text("apiVersion"), text("kind"));
+                let is_namespaced = object["metadata"]["namespace"].is_string();
+                self.define(kind, is_namespaced)?;
                 self.found(&cluster)?.put(object)?;
             }
             Asked::Stored {
@@ -255,6 +257,15 @@ impl TestFleet {
         Ok(Json::Null)
     }
 
+    /// Serves a kind in all clusters that do not, and in later ones.
+    fn define(&mut self, kind: GroupVersionKind, namespaced: bool) -> Result<()> {
+        for cluster in self.clusters.values_mut() {
+            cluster.define(&kind, namespaced)?;
+        }
+        self.kinds.insert(kind, namespaced);
+        Ok(())
+    }
+
     async fn begin(&mut self, cluster: &str) -> Result<Json> {
         if self.run.is_some() {
             bail!("a run goes on already: a fleet does one at a time");
@@ -277,7 +288,12 @@ impl TestFleet {
                 engine.engage(cluster.spec())?;
             }
         }
-        let run = engine.begin(cluster).await?;
+        let begun = engine.begin(cluster).await;
+        if begun.is_err() {
+            // The run may begin later. It must not be taken for the next one.
+            self.engine = None;
+        }
+        let run = begun?;
         let handle = run.cluster();
         self.run = Some(run);
         Ok(handle.into())

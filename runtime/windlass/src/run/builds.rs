@@ -15,6 +15,11 @@ pub(crate) trait SourceBuilder: Send + Sync {
     /// The folder whose files a guest is made of.
     fn package(&self, folder: &Path) -> PathBuf;
 
+    /// Whether it builds the guest in a folder.
+    fn builds(&self, _folder: &Path) -> bool {
+        true
+    }
+
     /// Builds the guest in a folder, and returns the path of its component. Dropping the future stops the build.
     fn build(&self, folder: PathBuf) -> BoxFuture<'static, Result<PathBuf>>;
 }
@@ -64,8 +69,9 @@ impl Builds {
         })
     }
 
-    /// Watches exactly these folders from now on.
-    pub(crate) fn follow(&mut self, folders: BTreeSet<PathBuf>) {
+    /// Watches exactly these folders from now on, as far as their guests are built.
+    pub(crate) fn follow(&mut self, mut folders: BTreeSet<PathBuf>) {
+        folders.retain(|folder| self.builder.builds(folder));
         self.asked.retain(|folder, _| folders.contains(folder));
         self.running
             .take_if(|running| !folders.contains(&running.folder));

@@ -75,6 +75,10 @@ impl Dependents<'_> {
                 "{name} has no uid: take an owner that was read from a cluster"
             )));
         };
+        if !object.0["metadata"].is_object() {
+            let name = object.named();
+            return Err(invalid(format!("{name}: its metadata is no object")));
+        }
         let labels = &mut object.0["metadata"]["labels"];
         if !labels.is_object() {
             *labels = json!({});

@@ -15,6 +15,7 @@ use crate::source::mapped::MappedEvents;
 use crate::source::{Enqueue, SourceSink, WatchTask};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::DropGuard;
 
 /// One watch of one controller in one cluster. Dropping it ends the watch.
@@ -24,6 +25,9 @@ pub(super) struct ActiveWatch {
     task: Arc<dyn WatchTask>,
     cluster: Arc<Cluster>,
     plan: Arc<WatchPlan>,
+    /// Whether its caches have been filled once, or cannot be: until then its controller's keys of the cluster are held. Beside the state,
+    /// because the table of watches asks under its own lock.
+    in_step: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -35,8 +39,6 @@ struct State {
     startup: Startup,
     /// Why it does not run, while it does not.
     problem: Option<String>,
-    /// Whether its caches have been filled once, or cannot be: until then its controller's keys of the cluster are held.
-    in_step: bool,
     /// Whether its controller was replaced, which may declare other indexes, and the task has not declared them yet.
     replaced: bool,
 }
@@ -101,6 +103,7 @@ impl ActiveWatch {
             task,
             cluster,
             plan,
+            in_step: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
@@ -139,12 +142,12 @@ impl ActiveWatch {
     }
 
     pub(super) fn is_in_step(&self) -> bool {
-        self.state.lock().in_step
+        self.in_step.load(Ordering::Acquire)
     }
 
     /// Notes that the watch keeps no key of its controller waiting any more. Returns whether that is new.
     pub(super) fn note_in_step(&self) -> bool {
-        !std::mem::replace(&mut self.state.lock().in_step, true)
+        !self.in_step.swap(true, Ordering::AcqRel)
     }
 
     /// Why it does not run, or why its caches are not filled. A server that cannot be reached is its cluster's problem.
@@ -254,10 +257,13 @@ impl ActiveWatch {
     pub(super) fn replace_subscription(&self, subscription: Subscription) {
         let mut state = self.state.lock();
         let mut followed = state.subscriptions.iter_mut();
-        let before = followed.find(|followed| Arc::ptr_eq(&followed.sink, &subscription.sink));
-        let before = before.map(|before| std::mem::replace(before, subscription));
+        let place = followed.find(|followed| Arc::ptr_eq(&followed.sink, &subscription.sink));
+        let ended = match place {
+            Some(place) => std::mem::replace(place, subscription),
+            None => subscription,
+        };
         drop(state);
-        drop(before);
+        drop(ended);
     }
 
     /// Ends its subscriptions. Events that wait for the mapper are left to the next ones.

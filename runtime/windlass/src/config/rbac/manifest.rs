@@ -1,4 +1,4 @@
-//! RuleSet as objects that kubectl applies. Entry points: [`manifests`] and [`yaml`].
+//! Rights as roles and bindings that kubectl applies. Entry points: [`manifests`] and [`yaml`].
 
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};

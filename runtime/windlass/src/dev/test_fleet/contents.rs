@@ -9,7 +9,7 @@ use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::{ClusterName, GroupVersionKind};
 
-/// What a server sets, and a test that wrote it into an object does not mean.
+/// The fields that the server sets. A test's values are ignored.
 const SET_BY_SERVER: [&str; 6] = [
     "uid",
     "resourceVersion",
@@ -81,9 +81,10 @@ impl Contents {
         if self.serves(kind) {
             return Ok(());
         }
-        self.cluster.apply(definition(kind, namespaced))?;
+        let definition = definition(kind, namespaced);
+        self.given.insert(identity(&definition));
+        self.cluster.apply(definition)?;
         self.changed = true;
-        self.give(|object| object["kind"] == "CustomResourceDefinition");
         Ok(())
     }
 
@@ -99,17 +100,14 @@ impl Contents {
                 .iter()
                 .for_each(|field| drop(metadata.remove(*field)));
         }
-        self.define(&kind_of(&version, &kind), !namespace.is_empty())?;
         self.make_namespace(&namespace)?;
+        self.given.remove(&identity(&object));
         let status = object.get("status").cloned();
         self.cluster.apply(object)?;
         if let Some(status) = status {
             let patch = json!({ "status": status });
-            // A kind without the subresource has taken the status with the rest.
-            drop(
-                self.cluster
-                    .merge_status(&version, &kind, &namespace, &name, &patch),
-            );
+            self.cluster
+                .merge_status(&version, &kind, &namespace, &name, &patch)?;
         }
         if is_deleted {
             self.cluster.delete(&version, &kind, &namespace, &name)?;
@@ -204,7 +202,7 @@ impl Contents {
     }
 }
 
-fn kind_of(api_version: &str, kind: &str) -> GroupVersionKind {
+pub(super) fn kind_of(api_version: &str, kind: &str) -> GroupVersionKind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     GroupVersionKind::new(group, version, kind)
 }
@@ -246,11 +244,12 @@ fn definition(kind: &GroupVersionKind, namespaced: bool) -> Json {
 
 /// The plural that code generators give a kind.
 fn plural(singular: &str) -> String {
+    let hisses = singular.ends_with(['s', 'x', 'z']) || singular.ends_with("ch");
+    if hisses || singular.ends_with("sh") {
+        return format!("{singular}es");
+    }
     match singular.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if singular.ends_with(['s', 'x']) || singular.ends_with("ch") => {
-            format!("{singular}es")
-        }
-        None => format!("{singular}s"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{singular}s"),
     }
 }

@@ -28,6 +28,9 @@ const NAME: &str = "test";
 /// How long a cluster may take until the first run in it begins.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often the manager is asked meanwhile.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// How long a run may go on: somebody may be debugging it.
 const LONGEST_RUN: Duration = Duration::from_secs(86_400);
 
@@ -120,11 +123,11 @@ impl Engine {
         let begun = async {
             // Guests see whether a cluster is ready, and those of a test always are.
             while self.manager.clusters().iter().any(|known| !known.usable) {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(MOMENT).await;
             }
             while self.manager.requeue(&request, None) == 0 {
                 // The cluster has just been engaged, and its controllers join in the background.
-                tokio::task::yield_now().await;
+                tokio::time::sleep(MOMENT).await;
             }
             self.runs.next().await.context("the manager has ended")
         };
