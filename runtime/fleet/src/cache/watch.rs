@@ -311,12 +311,12 @@ impl Watcher {
     }
 
     async fn open(&self, call: &StoreCall<'_>, timeout: Duration) -> Result<OpenWatch, WatchEnd> {
+        // Before the call, so that no exchange of credentials is missed.
+        let replaced = self.server.connection.replaced();
         let response = self.begin(call.call(&self.store)).await?;
         let max_line = self.server.connection.options().max_line;
-        Ok(OpenWatch::new(
-            Lines::new(response.into_body(), max_line),
-            timeout,
-        ))
+        let lines = Lines::new(response.into_body(), max_line);
+        Ok(OpenWatch::new(lines, timeout, replaced))
     }
 
     /// Sends a call whose answer is a stream, and returns once the answer has begun.

@@ -244,6 +244,10 @@ impl Watcher {
                 Err(_) if Instant::now() < until => return Err(WatchEnd::NotStreamed),
                 Err(_) => return Err(WatchEnd::Endless(began.elapsed())),
                 Ok(Err(Broken::LongLine(limit))) => return Err(Malformed::LongLine(limit).into()),
+                // No fault of the server: list again, with the new credentials.
+                Ok(Err(Broken::Connection) | Ok(None)) if open.replaced.is_cancelled() => {
+                    return Err(WatchEnd::Expired);
+                }
                 Ok(Err(Broken::Connection)) => return Err(self.broken_stream()),
                 Ok(Ok(None)) if open.has_timed_out() => {
                     return Err(WatchEnd::Endless(began.elapsed()));

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// A watch that is open this long after its timeout is overdue.
 const GRACE: Duration = Duration::from_secs(4);
@@ -20,15 +21,22 @@ pub(super) struct OpenWatch {
     /// How long the server was asked to keep it open.
     timeout: Duration,
     ends_at: Instant,
+    /// Cancelled once the credentials are exchanged that it was opened with, which ends it.
+    pub(super) replaced: CancellationToken,
 }
 
 impl OpenWatch {
-    pub(super) fn new(lines: Lines<AnswerBody>, timeout: Duration) -> Self {
+    pub(super) fn new(
+        lines: Lines<AnswerBody>,
+        timeout: Duration,
+        replaced: CancellationToken,
+    ) -> Self {
         Self {
             lines,
             last_line: None,
             timeout,
             ends_at: Instant::now() + timeout,
+            replaced,
         }
     }
 

@@ -184,10 +184,15 @@ impl Connection {
         self.inner.route.load().client.valid_until()
     }
 
+    /// Cancelled once the credentials of now are exchanged. Watches end then.
+    pub(crate) fn replaced(&self) -> CancellationToken {
+        self.inner.route.load().replaced.clone()
+    }
+
     /// Waits before another attempt. The wait ends early when the credentials are exchanged or the server answers another call, then not
     /// before [`SOONEST`].
     pub(crate) async fn pause(&self, delay: Duration) {
-        let replaced = self.inner.route.load().replaced.clone();
+        let replaced = self.replaced();
         let mut recoveries = self.inner.recoveries.subscribe();
         let soonest = tokio::time::sleep(delay.min(SOONEST));
         let recovered = async {
