@@ -241,7 +241,7 @@ pub async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, Bui
     keep(folder, &artifact, builder.add_config_schema)
 }
 
-/// Rejects links in the state folder of a guest: a repository may contain such a link, and who writes there would write to its target.
+/// Rejects links in the state folder of a guest. A repository may contain one, and a file that is written there would replace its target.
 ///
 /// # Errors
 /// [`BuildError::Link`] names the link.

@@ -75,11 +75,8 @@ impl TypedClient {
 
 async fn ensure(calls: &impl Calls, object: Object) -> Result<Written<Object>, ApiError> {
     let desired = stamped(object);
-    let present = read(calls, &desired.gvk(), &desired.key()).await?;
-    if let Some(present) = present
-        .clone()
-        .filter(|present| covers(&present.0, &desired.0))
-    {
+    let mut present = read(calls, &desired.gvk(), &desired.key()).await?;
+    if let Some(present) = present.take_if(|present| covers(&present.0, &desired.0)) {
         return Ok(Written::new(Effect::Unchanged, present));
     }
     let stored = written(calls, forced_apply(&desired)).await?;

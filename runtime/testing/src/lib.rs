@@ -168,7 +168,11 @@ impl TestFleet {
         let (handle, stop) = (bound.handle(), CancellationToken::new());
         let running = tokio::spawn(bound.run(stop.clone()));
         // The provider engages them at once, before they are reached.
+        let until = Instant::now() + PATIENCE;
         while handle.fleet().clusters().len() < clusters.len() && !running.is_finished() {
+            if Instant::now() > until {
+                return Err(TestError::Busy(vec!["not all clusters are engaged".into()]));
+            }
             sleep(INTERVAL).await;
         }
         Ok(Self {

@@ -9,7 +9,7 @@ use crate::typed::Typed;
 use serde_json::json;
 
 impl TypedClient {
-    /// Adds a finalizer to an object that was read, unless it has it or is being deleted.
+    /// Adds a finalizer to an object that was read. Writes nothing if the object has the finalizer, or is being deleted.
     ///
     /// # Errors
     /// See [`TypedClient`]; `conflict` when the object has changed.

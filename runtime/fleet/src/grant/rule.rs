@@ -36,7 +36,7 @@ pub struct Rule {
 
 /// The clusters of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ClusterRule {
     /// Whether it matches the local (hub) cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

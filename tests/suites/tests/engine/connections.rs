@@ -1,13 +1,14 @@
 //! How many connections clusters need, and what bounds their calls.
 
+use super::faults::Faults;
 use super::fixture::{Log, bytes, client, config_map, key, object, recording};
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
-use windlass_fleet::api::{ApiCode, GetOptions, Operation, ReadMode, WriteOptions};
+use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Server, Verb};
+use windlass_fleet::api::{ApiCode, GetOptions, ListOptions, Operation, ReadMode, WriteOptions};
 use windlass_fleet::cluster::{ConnectionCounts, KubeconfigPolicy, RateLimit, TransportOptions};
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{
@@ -130,6 +131,35 @@ async fn under_the_cap_unused_connections_make_room_for_those_that_are_needed() 
         fleet.stop().await?;
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn credentials_that_are_exchanged_during_a_first_list_fail_no_read() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
+        b.controller(recording(&log))
+    })
+    .await?;
+    let client = client(&fleet.engage("alpha").await?);
+    faults.on_frame(|call, _| {
+        let stalls = call.resource == "secrets" && call.asks_for_all();
+        stalls.then_some(FrameVerdict::Silence)
+    });
+    let secrets = GroupVersionKind::new("", "v1", "Secret");
+    let options = ListOptions::default();
+    let exchanged = async {
+        let lists = || fleet.asked("alpha", "secrets").0;
+        wait("a list", || Seen::of(lists(), |n| *n == 1)).await?;
+        faults.heal();
+        let text = fleet.server.kubeconfig();
+        let text = text.replace("user: {}", "user: {token: another}");
+        fleet.add_from("alpha", &text, &KubeconfigPolicy::file())
+    };
+    let (read, exchanged) = tokio::join!(client.list(&secrets, &options), exchanged);
+    exchanged?;
+    read?;
+    assert_eq!(fleet.asked("alpha", "secrets").0, 2);
+    fleet.stop().await
 }
 
 /// A hook that never answers a get of what is not called `answered`.

@@ -9,7 +9,7 @@ use crate::http::service::{HttpService, ServiceBody};
 use crate::http::transport::{Answer, Call, JSON};
 use crate::kind::GroupVersionKind;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, UPGRADE};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Client {
     ///
     /// The requests share the cluster's connections, credentials, slots and rate limit, and writes the deadline and the fence of this client.
     /// No cache answers them, and a write is in the cache only with its event. The URL is the path below the server's, and bodies are JSON.
-    /// Watches and logs that are followed go on until they are dropped. Connections that are upgraded, such as `exec`, are `invalid`.
+    /// Of an answer's headers `Retry-After` alone is handed on, but for watches and logs that are followed, which go on until they are dropped. Connections that are upgraded, such as `exec`, are `invalid`.
     ///
     /// # Errors
     /// `denied` unless the client has all rights, because no rule decides about these requests. `invalid` for a cluster that is a namespace.
@@ -109,10 +109,13 @@ fn content_type(headers: &HeaderMap) -> Result<&'static str, ApiError> {
         .into_iter()
         .map(PatchType::content_type)
         .chain([JSON, APPLY]);
-    let named = headers
-        .get(CONTENT_TYPE)
-        .map_or(JSON.as_bytes(), |named| named.as_bytes());
-    let found = known.find(|known| known.as_bytes() == named);
+    let named = match headers.get(CONTENT_TYPE) {
+        Some(named) => named.to_str().unwrap_or_default(),
+        None => JSON,
+    };
+    // Parameters, such as a charset, say nothing about JSON.
+    let named = named.split(';').next().unwrap_or_default().trim();
+    let found = known.find(|known| *known == named);
     found.ok_or_else(|| {
         invalid("the content type of the body is none of the Kubernetes API in JSON")
     })
@@ -130,6 +133,10 @@ fn whole(answer: Answer) -> Result<Response<ServiceBody>, ApiError> {
     let mut response = Response::new(body.boxed_unsync());
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.map_err(|_| invalid("the server's status is none of HTTP"))?;
+    if let Some(after) = answer.retry_after {
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, after.as_secs().into());
+    }
     Ok(response)
 }
 
@@ -149,7 +156,7 @@ mod tests {
     fn a_request_keeps_its_method_its_path_and_its_types() {
         let path = "/api/v1/namespaces/default/configmaps/a?fieldManager=me";
         let patch = Request::patch(path)
-            .header(CONTENT_TYPE, APPLY)
+            .header(CONTENT_TYPE, format!("{APPLY}; charset=utf-8"))
             .header(ACCEPT, "application/json;as=Table");
         let call = asked(patch, "{}").unwrap();
         assert_eq!((call.method, &*call.path), (Method::PATCH, path));
