@@ -1,23 +1,30 @@
 """References of the SDKs, from their code. Entry point: `references`.
 
 Each language's own tool or text: rustdoc, the declarations for TypeScript, the definitions of Python without their code, `go doc`, the headers of C.
+Each item has a heading of its name. hooks.py makes links to it of the names in the code.
 """
 
-import ast
-import copy
-import inspect
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-# Of reStructuredText: :class:`Cluster`, and the end of a paragraph before code.
-ROLE = re.compile(r":\w+:`~?([^`]*)`")
-CODE_FOLLOWS = re.compile(r"(\s)?::$", re.MULTILINE)
+from listing import block, fenced
+from sdk_python import python
 
 # The page of rustdoc, with the files that it needs.
 RUSTDOC = ("windlass_sdk", "src/windlass_sdk", "static.files", "trait.impl", "type.impl", "search.index", "crates.js", "src-files.js")
+
+
+# Where an item begins, with its comment.
+TYPESCRIPT_ITEM = re.compile(r"^(?:/\*\*(?:(?!\*/)[\s\S])*\*/\n)?export (?:declare )?(?:interface|class|function|type|const) (?P<name>\w+)", re.MULTILINE)
+GO_ITEM = re.compile(r"^(?://.*\n)*(?:func|type) (?P<name>\w+)", re.MULTILINE)
+GO_SECTION = re.compile(r"^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$", re.MULTILINE)
+GO_UNIT = re.compile(r"^(?=(?:func|type|var|const) )", re.MULTILINE)
+C_TITLE = re.compile(r"/\* ---- (.+) ---- \*/")
+# The names that a paragraph declares: a type, a macro, a function.
+C_NAME = re.compile(r"^(?:} (\w+);|typedef (?:enum|struct).*} (\w+);|#define (\w+)\(?|(?:[\w ]+?[ *]+)(\w+)\()", re.MULTILINE)
 
 
 def references(root: Path, out: Path) -> None:
@@ -50,7 +57,24 @@ def rust(root: Path, out: Path) -> None:
 
 def javascript(types: Path) -> str:
     modules = {"index": "windlass-sdk", "fleet": "windlass-sdk/fleet", "testing": "windlass-sdk/testing"}
-    return "".join(f"## {module}\n\n{code((types / f'{name}.d.ts').read_text())}" for name, module in modules.items())
+    return "".join(f"## {module}\n\n{of_typescript((types / f'{name}.d.ts').read_text())}" for name, module in modules.items())
+
+
+def of_typescript(text: str) -> str:
+    return items(text, TYPESCRIPT_ITEM, "typescript")
+
+
+def items(text: str, pattern: re.Pattern[str], language: str) -> str:
+    """Code whose items begin where the pattern matches. Each has a heading of its name; what comes first has none."""
+    starts = list(pattern.finditer(text))
+    made, last = block(text[: starts[0].start()], language) if starts and text[: starts[0].start()].strip() else "", ""
+    for start, following in zip(starts, [*starts[1:], None]):
+        name = start["name"]
+        if name != last:  # overloads of a function share a heading
+            made += f"### {name} {{#{name}}}\n\n"
+        made += block(text[start.start() : following.start() if following else len(text)], language)
+        last = name
+    return made
 
 
 def go(folder: Path) -> str:
@@ -62,126 +86,40 @@ def go(folder: Path) -> str:
     text = ""
     for path, package in packages.items():
         said = subprocess.run(["go", "doc", "-all", path], cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
-        text += f"## {package}\n\n{code(said.stdout)}"
+        text += f"## {package}\n\n{of_go(said.stdout)}"
     return text
+
+
+def of_go(said: str) -> str:
+    """The text of a package, and its declarations below their comments."""
+    title, *sections = GO_SECTION.split(said)
+    text = fenced(re.sub("^# ", "#### ", title.partition("\n")[2], flags=re.MULTILINE)).strip() + "\n\n"
+    for name, section in zip(sections[::2], sections[1::2]):
+        code = "\n".join(commented(unit) for unit in GO_UNIT.split(section) if unit.strip())
+        is_named = name in ("FUNCTIONS", "TYPES")
+        text += items(code, GO_ITEM, "go") if is_named else f"### {name.capitalize()}\n\n{block(code, 'go')}"
+    return text
+
+
+def commented(unit: str) -> str:
+    """A declaration of `go doc`, whose text stands below it, as in a source."""
+    lines = unit.strip("\n").splitlines()
+    doc = [f"// {line[4:]}".rstrip() for line in lines if line.startswith("    ")]
+    return "\n".join([*doc, *(line for line in lines if line.strip() and not line.startswith("    "))]) + "\n"
 
 
 def c(include: Path) -> str:
-    return "".join(f"## {header.name}\n\n{code(header.read_text())}" for header in sorted(include.glob("*.h")))
+    return "".join(f"## {header.name}\n\n{of_c(header.read_text())}" for header in sorted(include.glob("*.h")))
 
 
-def python(folder: Path) -> str:
-    """The public names of each module, of the text of the package: it may need a newer Python than this one."""
-    modules = {path.stem: ast.parse(path.read_text()) for path in sorted((folder / "windlass").glob("*.py"))}
-    text, shown = "", []
-    for name in ("__init__", "operations", "fleet", "log", "testing"):
-        module = modules[name]
-        title = "windlass" if name == "__init__" else f"windlass.{name}"
-        text += f"## {title}\n\n{plain(ast.get_docstring(module))}\n\n"
-        for public in listed(module) or [name for name, _, _ in definitions(module.body)]:
-            node, doc = defined(modules, name, public)
-            if node is not None and node not in shown:
-                shown.append(node)
-                text += f"### {public}\n\n{code(described(node, doc))}"
-    return text
-
-
-def defined(modules: dict[str, ast.Module], module: str, public: str):
-    """The definition of a name and its docstring, in the module or where that imports it from. None: it is a module."""
-    for name, node, doc in definitions(modules[module].body):
-        if name == public:
-            return node, doc
-    for statement in modules[module].body:
-        is_own = isinstance(statement, ast.ImportFrom) and statement.module in modules
-        if is_own and public in [alias.name for alias in statement.names]:
-            return defined(modules, statement.module, public)
-    return None, ""
-
-
-def definitions(body: list[ast.stmt]):
-    """The public names of a module or class, each with its statement and the docstring behind it."""
-    for statement, behind in zip(body, [*body[1:], None]):
-        for name in named(statement):
-            if not name.startswith("_"):
-                yield name, statement, doc_of(behind)
-
-
-def named(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-        return [statement.name]
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def doc_of(statement) -> str:
-    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return plain(statement.value.value) if is_text and isinstance(statement.value.value, str) else ""
-
-
-def listed(module: ast.Module) -> list[str]:
-    """What the module says that it exports."""
-    for statement in module.body:
-        if named(statement) == ["__all__"]:
-            return ast.literal_eval(statement.value)
-    return []
-
-
-def described(node: ast.stmt, doc: str, of_class: bool = False) -> str:
-    """A definition without its code."""
-    if isinstance(node, ast.ClassDef):
-        return class_described(node)
-    if isinstance(node, ast.FunctionDef):
-        return function_described(node, of_class)
-    return f"{ast.unparse(node)}\n{indented(doc)}"
-
-
-def class_described(node: ast.ClassDef) -> str:
-    bases = ", ".join(ast.unparse(base) for base in node.bases)
-    parts = [f"class {node.name}({bases})\n" if bases else f"class {node.name}\n"]
-    parts[0] += indented(plain(ast.get_docstring(node)))
-    for statement in node.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
-            parts.append(f"{node.name}{signature(statement, of_class=True)}\n")
-            parts += kept(statement)
-    parts += [described(member, doc, of_class=True) for _, member, doc in definitions(node.body)]
-    return parts[0] + "".join(f"\n{indented(part)}" for part in parts[1:])
-
-
-def kept(init: ast.FunctionDef) -> list[str]:
-    """What a constructor keeps and explains."""
-    found = []
-    for statement, behind in zip(init.body, [*init.body[1:], None]):
-        if isinstance(statement, ast.AnnAssign) and doc_of(behind):
-            name = ast.unparse(statement.target).removeprefix("self.")
-            found.append(f"{name}: {ast.unparse(statement.annotation)}\n{indented(doc_of(behind))}")
-    return found
-
-
-def function_described(node: ast.FunctionDef, of_class: bool) -> str:
-    marks = [ast.unparse(mark) for mark in node.decorator_list]
-    doc = indented(plain(ast.get_docstring(node)))
-    if "property" in marks:
-        return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'Any'}\n{doc}"
-    return f"{node.name}{signature(node, of_class and 'staticmethod' not in marks)}\n{doc}"
-
-
-def signature(node: ast.FunctionDef, of_class: bool) -> str:
-    arguments = copy.deepcopy(node.args)
-    if of_class:
-        del arguments.args[:1]
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"({ast.unparse(arguments)}){returns}"
-
-
-def plain(text) -> str:
-    """A docstring without the marks of reStructuredText."""
-    text = ROLE.sub(r"\1", inspect.cleandoc(text or "")).replace("``", "`")
-    return CODE_FOLLOWS.sub(lambda match: ":" if match.group(1) is None else "", text)
-
-
-def indented(text: str) -> str:
-    return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
-
-
-def code(text: str) -> str:
-    return f"```\n{text.rstrip()}\n```\n\n"
+def of_c(text: str) -> str:
+    """The paragraphs of a header, each with anchors of the names that it declares, below its titles."""
+    made = ""
+    for paragraph in re.split(r"\n{2,}", text.strip()):
+        if title := C_TITLE.fullmatch(paragraph):
+            made += f"### {title[1]}\n\n"
+            continue
+        names = dict.fromkeys(name for found in C_NAME.findall(paragraph) for name in found if name)
+        anchors = "".join(f'<a id="{name}"></a>' for name in names)
+        made += f"{anchors}\n\n{block(paragraph, 'c')}" if anchors else block(paragraph, "c")
+    return made
