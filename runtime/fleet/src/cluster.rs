@@ -68,6 +68,7 @@ use crate::discovery::Discovery;
 use crate::grant::Grant;
 use crate::http::fence::Fence;
 use crate::http::transport::Connection;
+use crate::kind::GroupVersionKind;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
 use crate::task;
@@ -385,6 +386,13 @@ impl Cluster {
             state: now.state,
             reason: now.reason.to_string(),
         }
+    }
+
+    /// The resource of a kind as rules name it, if the server is known to serve the kind. No I/O.
+    #[must_use]
+    pub fn plural(&self, kind: &GroupVersionKind) -> Option<Arc<str>> {
+        let resource = self.backend()?.discovery.get(kind)?;
+        Some(resource.plural.clone())
     }
 
     pub(crate) fn backend(&self) -> Option<Arc<Backend>> {

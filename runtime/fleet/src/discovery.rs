@@ -268,7 +268,7 @@ impl Discovery {
     }
 
     /// The served kind that is most like one that is not served, if any is like it.
-    fn most_like(&self, kind: &GroupVersionKind) -> Option<GroupVersionKind> {
+    pub(crate) fn most_like(&self, kind: &GroupVersionKind) -> Option<GroupVersionKind> {
         let known = self.known.load();
         let all = (**known).as_ref()?.by_kind.keys();
         let likeness = |of: &GroupVersionKind| {

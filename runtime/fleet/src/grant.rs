@@ -8,6 +8,7 @@ mod denied;
 mod flow;
 mod identity;
 mod needs;
+mod noting;
 mod right;
 mod rule;
 mod rule_set;
@@ -18,7 +19,7 @@ pub use bound::ClusterBound;
 pub use denied::Denied;
 pub use flow::flow;
 pub use identity::{Identity, IdentityError};
-pub use needs::{Need, Needs};
+pub use needs::{Need, Needs, Noted};
 pub use right::Right;
 pub use rule::{ClusterRule, Rule};
 pub use rule_set::RuleSet;
@@ -217,32 +218,6 @@ impl Grant {
         }
     }
 
-    /// As this grant, but what no rule grants is noted and allowed. A ceiling and bounds still deny. For tests of a guest.
-    #[must_use]
-    pub fn noting(self, needs: Arc<Needs>) -> Self {
-        Self {
-            needs: Some(needs),
-            ..self
-        }
-    }
-
-    /// Whether calls are noted that the rules do not grant.
-    #[must_use]
-    pub fn is_noting(&self) -> bool {
-        self.needs.is_some()
-    }
-
-    /// Where calls are noted that a layer does not grant; none: they are denied.
-    fn needs_of(&self, layer: &Layer) -> Option<&Needs> {
-        self.needs.as_deref().filter(|_| !layer.ceiling)
-    }
-
-    /// Whether a layer opens other clusters only because that is noted: its rules are about none. A rule that is keeps its meaning.
-    fn opens_clusters(&self, layer: &Layer) -> bool {
-        let mut rules = layer.rules.iter();
-        self.needs_of(layer).is_some() && !rules.any(|rule| rule.clusters.is_some())
-    }
-
     /// This grant within a ceiling: both must allow a call.
     #[must_use]
     pub fn with_ceiling(&self, ceiling: impl IntoIterator<Item = Rule>) -> Self {
@@ -327,6 +302,7 @@ impl Grant {
         if let Some(needs) = lacking {
             needs.note(access);
         }
+        self.note_uses(|rule| rule.allows(access));
         Ok(())
     }
 
@@ -344,50 +320,12 @@ impl Grant {
         if !self.has_cluster(cluster) {
             return Namespaces::None;
         }
+        self.note_uses(|rule| rule.grants_some(cluster, group, resource, verb, name));
         self.layers
             .iter()
             .fold(Namespaces::All, |namespaces, layer| {
                 namespaces.and(layer.namespaces(cluster, group, resource, verb, name))
             })
-    }
-
-    /// As [`Self::namespaces`], for what cannot be without. If there is none, a grant that notes takes those that its ceiling leaves, and notes
-    /// them.
-    pub(crate) fn needed_namespaces(&self, access: &Access<'_>) -> Namespaces {
-        let &Access {
-            cluster,
-            group,
-            resource,
-            verb,
-            name,
-            ..
-        } = access;
-        let granted = self.namespaces(&cluster, group, resource, verb, name);
-        let Some(needs) = self
-            .needs
-            .as_deref()
-            .filter(|_| granted == Namespaces::None)
-        else {
-            return granted;
-        };
-        if !self.has_cluster(&cluster) {
-            return granted;
-        }
-        let ceilings = self.layers.iter().filter(|layer| layer.ceiling);
-        let left = ceilings.fold(Namespaces::All, |namespaces, layer| {
-            namespaces.and(layer.namespaces(&cluster, group, resource, verb, name))
-        });
-        match &left {
-            Namespaces::All => needs.note(access),
-            Namespaces::Only(names) => names.iter().for_each(|namespace| {
-                needs.note(&Access {
-                    namespace: Some(namespace),
-                    ..*access
-                });
-            }),
-            Namespaces::None => {}
-        }
-        left
     }
 
     /// Whether any rule names a group. If none does, its kinds are denied without asking the cluster about them.
@@ -406,7 +344,8 @@ impl Grant {
         bounded
             && self.layers.iter().all(|layer| {
                 let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
-                clusters.any(ClusterRule::matches_any) || self.opens_clusters(layer)
+                let noting = |local| self.opens_noting(layer, local);
+                clusters.any(ClusterRule::matches_any) || noting(true) || noting(false)
             })
     }
 
@@ -427,7 +366,7 @@ impl Grant {
     pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {
         let covered = |layer: &Layer| {
             let covers = layer.rules.iter().any(|rule| rule.covers_cluster(cluster));
-            covers || self.opens_clusters(layer)
+            covers || self.opens_noting(layer, cluster.name.is_local())
         };
         self.has_cluster(cluster) && self.layers.iter().all(covered)
     }
@@ -444,7 +383,8 @@ impl Grant {
         bounded
             && self.layers.iter().all(|layer| {
                 let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
-                clusters.any(|clusters| clusters.covers_any_of(name)) || self.opens_clusters(layer)
+                clusters.any(|clusters| clusters.covers_any_of(name))
+                    || self.opens_noting(layer, name.is_local())
             })
     }
 }
@@ -466,8 +406,7 @@ impl Layer {
     ) -> Namespaces {
         let mut names = BTreeSet::new();
         for rule in &*self.rules {
-            let covers = rule.covers(group, resource, None, verb) && rule.covers_cluster(cluster);
-            if !covers || !rule.names(name) {
+            if !rule.grants_some(cluster, group, resource, verb, name) {
                 continue;
             }
             if rule.namespaces.iter().any(|namespace| &**namespace == "*") {

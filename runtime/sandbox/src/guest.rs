@@ -26,10 +26,11 @@ use body::Body;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use status::{Counters, Now};
+use status::{Counters, Dropped, Now};
 use std::sync::Arc;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
+use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::source::{Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
@@ -271,15 +272,33 @@ impl Guest {
     }
 }
 
-/// Whether the grant opens the cluster of a request that a mapper made. The cluster need not be engaged yet.
-fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) -> bool {
+/// Whether the grant opens the cluster of a request that a mapper made. The cluster need not be engaged yet. A grant that notes notes it.
+fn may_ask_for(
+    guest: &GuestContext,
+    grant: &Grant,
+    from: &Cluster,
+    fleet: &Fleet,
+    request: &Request,
+) -> bool {
     if request.cluster == *from.name() {
         return true;
     }
-    match fleet.cluster(&request.cluster) {
-        Some(cluster) => grant.reaches(&cluster.facts(&cluster.labels(), false)),
+    let cluster = fleet.cluster(&request.cluster);
+    let labels = cluster.as_ref().map(|cluster| cluster.labels());
+    let facts = ClusterFacts {
+        name: &request.cluster,
+        labels: &labels.unwrap_or_default(),
+        provider: cluster.as_ref().and_then(|cluster| cluster.provider()),
+        own: false,
+    };
+    let opened = match &cluster {
+        Some(_) => grant.reaches(&facts),
         None => grant.reaches_by_name(&request.cluster),
+    };
+    if opened {
+        grant.note_cluster(&facts, || guest.least_right(cluster.as_deref()));
     }
+    opened
 }
 
 impl Current {
@@ -315,6 +334,9 @@ impl Current {
         let described = tracing::Instrument::instrument(code.describe(guest.clone()), span);
         let description = described.await?;
         description.check_granted(&guest.given)?;
+        if let Some(primary) = &description.primary {
+            guest.primary.get_or_init(|| primary.clone());
+        }
         Ok(Self {
             revision,
             code,
@@ -428,10 +450,17 @@ impl Mapper for Guest {
             let mut requests = outcome.map_err(|error| {
                 MapError::Failed(clean(&error.to_string(), Failure::MAX_MESSAGE))
             })?;
-            let count = requests.len();
             let grant = guest.grant();
-            requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));
-            self.counters.requests_dropped(count - requests.len());
+            let mut dropped = Dropped::default();
+            requests.retain(|request| {
+                let may = may_ask_for(&guest, &grant, &cluster, &fleet, request);
+                if !may {
+                    dropped.add(&request.cluster, || guest.least_right(None));
+                }
+                may
+            });
+            self.counters
+                .requests_dropped(dropped, &guest.history.denials);
             Ok(requests)
         }
         .boxed()

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     /// Find the rules that the tests of a guest need, and that DIR/windlass.yaml lacks
     ///
     /// Runs the tests as `windlass test` does, with all rights that the tenant allows, and notes what no rule grants. Prints that as rules,
-    /// or writes them. Ends with 1 if rules are missing and were not written.
+    /// or writes them. Names the rules that no test uses. Ends with 1 if rules are missing and were not written.
     Rules(RulesArgs),
     /// Replace the SDK in a guest's project by that of this program
     ///

@@ -1,6 +1,7 @@
 //! A call that no rule grants, and the rule that would. Entry point: [`Denied`].
 
 use super::{Access, ClusterRule, Right, Rule, Verb};
+use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub struct Denied {
     cluster: ClusterName,
     own: bool,
     by: By,
+    /// For a kind that the cluster does not serve: which one it is, and the served one that is like it.
+    misspelt: Option<String>,
 }
 
 /// What does not allow a call.
@@ -46,7 +49,24 @@ impl Denied {
             cluster: access.cluster.name.clone(),
             own: access.cluster.own,
             by,
+            misspelt: None,
         }
+    }
+
+    /// The same denial of a kind that the cluster does not serve, though it serves one that is like it: no rule would help.
+    #[must_use]
+    pub(crate) fn of_misspelt(self, kind: &GroupVersionKind, like: &GroupVersionKind) -> Self {
+        let hint = format!("the cluster does not serve {kind}: did you mean {like}?");
+        Self {
+            misspelt: Some(hint),
+            ..self
+        }
+    }
+
+    /// Why no rule would help: the cluster does not serve the kind.
+    #[must_use]
+    pub fn misspelt(&self) -> Option<&str> {
+        self.misspelt.as_deref()
     }
 
     /// The same denial for several verbs at once, for example those of a watch: list and watch.
@@ -116,6 +136,9 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(hint) = &self.misspelt {
+            return write!(f, "no rule names the group {:?}; {hint}", self.right.group);
+        }
         let reason = self.reason();
         if let Some(lacks) = self.tenant_lacks() {
             return write!(f, "{reason}; {lacks}");

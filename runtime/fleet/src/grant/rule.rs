@@ -168,6 +168,18 @@ impl Rule {
             && resources.any(|entry| covers_resource(entry, resource, subresource))
     }
 
+    /// Whether it grants a verb in some namespace of a cluster, on all objects or on those of a name.
+    pub(super) fn grants_some(
+        &self,
+        cluster: &ClusterFacts<'_>,
+        group: &str,
+        resource: &str,
+        verb: Verb,
+        name: Option<&str>,
+    ) -> bool {
+        self.covers(group, resource, None, verb) && self.covers_cluster(cluster) && self.names(name)
+    }
+
     /// Whether it grants a right, namespaces and clusters not considered.
     #[must_use]
     pub fn grants(&self, right: &Right) -> bool {

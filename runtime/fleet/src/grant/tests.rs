@@ -13,7 +13,7 @@ fn list(entries: &str) -> Vec<Arc<str>> {
 }
 
 /// A rule written as `groups resources verbs namespaces`, each a list with commas; a lone `""` is the core group.
-fn rule(text: &str) -> Rule {
+pub(super) fn rule(text: &str) -> Rule {
     let parts: Vec<&str> = text.split(' ').collect();
     Rule {
         api_groups: list(if parts[0] == "core" { "" } else { parts[0] }),
@@ -24,20 +24,20 @@ fn rule(text: &str) -> Rule {
     }
 }
 
-struct World {
-    name: ClusterName,
+pub(super) struct World {
+    pub(super) name: ClusterName,
     labels: Pairs,
 }
 
 impl World {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         Self {
             name: ClusterName::new(name).unwrap(),
             labels: Pairs::default().with("env", "prod"),
         }
     }
 
-    fn facts(&self, own: bool) -> ClusterFacts<'_> {
+    pub(super) fn facts(&self, own: bool) -> ClusterFacts<'_> {
         ClusterFacts {
             name: &self.name,
             labels: &self.labels,
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    fn access(&self, verb: Verb) -> Access<'_> {
+    pub(super) fn access(&self, verb: Verb) -> Access<'_> {
         let cluster = self.facts(true);
         Access {
             cluster,
@@ -705,90 +705,4 @@ fn a_bound_on_clusters_holds_for_the_own_one_and_for_others_whatever_rules_grant
     // A new bound holds for what serves under the one before.
     assert_eq!(reached(&grant.and(&named)), [true, false, false]);
     assert_eq!(named.and(&named), named);
-}
-
-#[test]
-fn a_noting_grant_allows_what_its_rules_lack_and_notes_it_within_the_ceiling() {
-    let world = World::new("alpha");
-    let needs = Arc::new(Needs::default());
-    let grant = Grant::new([rule("core pods get ns")])
-        .noting(needs.clone())
-        .with_ceiling([rule("core pods * *"), rule("apps * * ns")]);
-    assert!(grant.names_group("apps") && !grant.names_group("batch"));
-    let pods = |verb| world.access(verb);
-    let deployments = |namespace| Access {
-        group: "apps",
-        resource: "deployments",
-        namespace: Some(namespace),
-        ..world.access(Verb::Create)
-    };
-    let secrets = Access {
-        resource: "secrets",
-        ..world.access(Verb::Get)
-    };
-    for (access, is_allowed) in [
-        (pods(Verb::Get), true),
-        (pods(Verb::Patch), true),
-        (deployments("ns"), true),
-        (deployments("other"), false),
-        (secrets, false),
-    ] {
-        assert_eq!(grant.check(&access).is_ok(), is_allowed, "{access:?}");
-    }
-    let watch = Access {
-        group: "apps",
-        resource: "deployments",
-        ..world.access(Verb::Watch)
-    };
-    assert_eq!(
-        grant.needed_namespaces(&watch),
-        Namespaces::Only(["ns".into()].into())
-    );
-    assert_eq!(
-        grant.needed_namespaces(&Access {
-            group: "batch",
-            ..watch
-        }),
-        Namespaces::None
-    );
-    // A look at what is granted notes nothing.
-    let facts = world.facts(true);
-    let listed = grant.namespaces(&facts, "", "pods", Verb::List, None);
-    assert_eq!(listed, Namespaces::None);
-    let noted = needs.noted();
-    let noted: Vec<_> = noted
-        .iter()
-        .map(|need| &need.right)
-        .map(|right| (&*right.resource, right.verb, right.namespace.as_deref()))
-        .collect();
-    assert_eq!(
-        noted,
-        [
-            ("pods", Verb::Patch, Some("ns")),
-            ("deployments", Verb::Watch, Some("ns")),
-            ("deployments", Verb::Create, Some("ns")),
-        ]
-    );
-    // Documents that are read again do not end that.
-    let plain = Grant::new([rule("core pods get ns")]);
-    assert!(grant.and(&plain).check(&pods(Verb::Delete)).is_ok());
-    assert!(plain.and(&grant).check(&pods(Verb::Delete)).is_err());
-}
-
-#[test]
-fn a_noting_grant_opens_other_clusters_unless_its_rules_say_which() {
-    let (alpha, needs) = (World::new("alpha"), Arc::new(Needs::default()));
-    let other = alpha.facts(false);
-    let plain = Grant::new([rule("core pods get ns")]).noting(needs.clone());
-    assert!(plain.reaches(&other) && plain.reaches_other_clusters());
-    let of_some = Rule {
-        clusters: Some(ClusterRule {
-            names: vec![NamePattern::new("prod-*")],
-            ..ClusterRule::default()
-        }),
-        ..rule("core pods get ns")
-    };
-    let narrow = Grant::new([of_some]).noting(needs);
-    assert!(!narrow.reaches(&other) && !narrow.reaches_by_name(&alpha.name));
-    assert!(narrow.reaches(&World::new("prod-a").facts(false)));
 }

@@ -27,6 +27,10 @@ impl wit::Host for Call {
         let mut pauses = Pauses::begin();
         for cluster in view.fleet.clusters() {
             if self.opens(&view.cluster, &cluster) && selector.matches(&cluster.labels()) {
+                // A guest that needs the local one opens it.
+                if !cluster.name().is_local() {
+                    self.guest.note_cluster(&view.cluster, &cluster);
+                }
                 infos.push(budget.cluster(info(&cluster))?);
             }
             pauses.check().await;
@@ -99,6 +103,7 @@ impl Call {
         };
         match context.fleet().cluster(&known) {
             Some(cluster) if self.opens(context.cluster(), &cluster) => {
+                self.guest.note_cluster(context.cluster(), &cluster);
                 let client = context.client_for(&cluster, grant);
                 Ok(client.with_policy(self.guest.clone()))
             }

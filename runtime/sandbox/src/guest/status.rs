@@ -3,11 +3,13 @@
 use crate::component::revision::Revision;
 use crate::description::Description;
 use crate::tenant::context::GuestContext;
+use crate::tenant::denials::Denials;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
-use windlass_fleet::{Action, Failure, Rule};
+use windlass_fleet::grant::{ClusterRule, Right};
+use windlass_fleet::{Action, ClusterName, Failure, Rule};
 
 /// A guest as status pages show it.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -67,6 +69,17 @@ pub(super) struct Counters {
     loaded: Mutex<SystemTime>,
 }
 
+/// Requests of a mapper that are dropped: how many for each cluster, and the least right that a rule for it may grant.
+#[derive(Default)]
+pub(super) struct Dropped(BTreeMap<ClusterName, (u64, Right)>);
+
+impl Dropped {
+    pub(super) fn add(&mut self, cluster: &ClusterName, right: impl FnOnce() -> Right) {
+        let of_cluster = self.0.entry(cluster.clone());
+        of_cluster.or_insert_with(|| (0, right())).0 += 1;
+    }
+}
+
 impl Counters {
     pub(super) fn new() -> Self {
         Self {
@@ -84,15 +97,27 @@ impl Counters {
         }
     }
 
-    pub(super) fn requests_dropped(&self, count: usize) {
-        if count > 0 {
-            tracing::warn!(
-                count,
-                "requests of a mapper for clusters that it is not granted are dropped"
-            );
-            self.requests_dropped
-                .fetch_add(count as u64, Ordering::Relaxed);
+    /// Counts requests of a mapper for clusters that no rule opens. The span around it names the guest.
+    pub(super) fn requests_dropped(&self, dropped: Dropped, denials: &Denials) {
+        let count: u64 = dropped.0.values().map(|(count, _)| count).sum();
+        let Some((cluster, (_, right))) = dropped.0.first_key_value() else {
+            return;
+        };
+        let rule = |cluster: &ClusterName, right: &Right| Rule {
+            clusters: Some(ClusterRule::only(cluster)),
+            ..right.rule()
+        };
+        tracing::warn!(
+            count,
+            %cluster,
+            clusters = dropped.0.len(),
+            rule = format!("- {}", rule(cluster, right)),
+            "requests of a mapper are dropped: no rule opens their cluster; this rule would"
+        );
+        for (cluster, (_, right)) in &dropped.0 {
+            denials.keep_missing(rule(cluster, right));
         }
+        self.requests_dropped.fetch_add(count, Ordering::Relaxed);
     }
 
     /// A revision begins to serve, perhaps the same with another configuration.

@@ -4,6 +4,7 @@
 //!   begin are given back.
 //! * A restricted grant bounds the calls of earlier configurations too.
 
+use crate::description::kinds::plural_of;
 use crate::journal::LogRate;
 use crate::options::Limits;
 use crate::tenant::denials::Denials;
@@ -13,12 +14,12 @@ use arc_swap::ArcSwapOption;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use windlass_fleet::api::ApiError;
 use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
-use windlass_fleet::grant::Denied;
-use windlass_fleet::{ApiCode, ControllerName, Grant};
+use windlass_fleet::grant::{Denied, Right, Verb};
+use windlass_fleet::{ApiCode, Cluster, ControllerName, Grant, GroupVersionKind};
 
 /// The host's side of one guest. The same for all calls until the configuration changes.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct GuestContext {
     requests: Mutex<Option<Bucket>>,
     /// The rate of log lines of all of its calls. `None`: unlimited.
     pub(crate) log: Option<Arc<LogRate>>,
+    /// The kind that its requests name, once it has described itself.
+    pub(crate) primary: OnceLock<GroupVersionKind>,
 }
 
 /// State that survives a change of a guest's configuration. Clones share it.
@@ -67,7 +70,27 @@ impl GuestContext {
             history,
             requests,
             log,
+            primary: OnceLock::new(),
         })
+    }
+
+    /// Notes, for a grant that does, that the guest asks in one cluster for another one. A rule that opens that one may grant the least of what
+    /// a request there is about: reading its object.
+    pub(crate) fn note_cluster(&self, from: &Cluster, cluster: &Cluster) {
+        let labels = cluster.labels();
+        let facts = cluster.facts(&labels, from.name() == cluster.name());
+        self.grant()
+            .note_cluster(&facts, || self.least_right(Some(cluster)));
+    }
+
+    /// The right to read an object of the primary kind.
+    pub(crate) fn least_right(&self, cluster: Option<&Cluster>) -> Right {
+        let Some(kind) = self.primary.get() else {
+            return Right::new("", "namespaces", Verb::Get);
+        };
+        let served = cluster.and_then(|cluster| cluster.plural(kind));
+        let plural = served.unwrap_or_else(|| plural_of(&kind.group, &kind.kind).name.into());
+        Right::new(&kind.group, &plural, Verb::Get)
     }
 
     /// The grant in effect: the grant of its configuration, restricted to the latest one.
@@ -197,9 +220,10 @@ impl CallPolicy for GuestContext {
 
     fn denied(&self, missing: &Denied) {
         let denials = &self.history.denials;
-        match missing.tenant_lacks() {
-            None => denials.add_missing(missing.missing_rule()),
-            Some(lacks) => denials.add(&format!("the tenant does not allow it: {lacks}")),
+        match (missing.misspelt(), missing.tenant_lacks()) {
+            (Some(hint), _) => denials.add(hint),
+            (None, None) => denials.add_missing(missing.missing_rule()),
+            (None, Some(lacks)) => denials.add(&format!("the tenant does not allow it: {lacks}")),
         }
     }
 

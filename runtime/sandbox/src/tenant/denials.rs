@@ -25,8 +25,7 @@ impl Denials {
     /// Counts a denial, and logs a missing rule that is new. The span around the call names the guest.
     pub(crate) fn add_missing(&self, rule: Rule) {
         let text = format!("- {rule}");
-        if clean(&text, LENGTH) != text {
-            // A part of a rule is no rule, nor is one with other names.
+        if !is_whole(&text) {
             return self.add(&text);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -36,6 +35,14 @@ impl Denials {
         tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
         if is_last {
             tracing::warn!(target: "audit", most = MOST, "denials for other missing rules are counted, and not logged");
+        }
+    }
+
+    /// Keeps a missing rule that its caller logs. What it denies is no call, and is not counted.
+    pub(crate) fn keep_missing(&self, rule: Rule) {
+        let text = format!("- {rule}");
+        if is_whole(&text) {
+            new_one(&self.rules, &text, rule);
         }
     }
 
@@ -59,6 +66,11 @@ impl Denials {
     pub(crate) fn rules(&self) -> Vec<Rule> {
         self.rules.lock().values().cloned().collect()
     }
+}
+
+/// Whether a rule can be kept: a part of one is no rule, nor is one with other names.
+fn is_whole(text: &str) -> bool {
+    clean(text, LENGTH) == text
 }
 
 /// Keeps a value by its text. Returns the text if it is to be logged, and whether it is the last one.

@@ -91,6 +91,9 @@ pub(crate) struct RulesArgs {
     /// Add them to DIR/windlass.yaml
     #[arg(long)]
     pub(crate) write: bool,
+    /// Remove from DIR/windlass.yaml the rules that no test uses, if all tests pass
+    #[arg(long)]
+    pub(crate) prune: bool,
     /// How long a test, or a step of it, may take until nothing is left to do, without the time to load guests
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,

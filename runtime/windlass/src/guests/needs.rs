@@ -3,9 +3,9 @@
 use crate::output::printable;
 use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_fleet::grant::{Need, Needs, Rule};
+use windlass_fleet::grant::{Needs, Noted, Rule};
 
 /// What a reconciler lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,7 +44,7 @@ impl ReconcilerNeeds {
     }
 
     /// What was noted, by reconciler.
-    pub(crate) fn noted(&self) -> BTreeMap<String, BTreeSet<Need>> {
+    pub(crate) fn noted(&self) -> BTreeMap<String, Noted> {
         let all = self.0.lock();
         let noted = all
             .iter()

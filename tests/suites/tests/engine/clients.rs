@@ -526,7 +526,7 @@ async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Resu
     let needs = Arc::new(Needs::default());
     let client = cluster.client(Grant::none().noting(needs.clone()));
     let noted = || {
-        let noted = needs.noted().into_iter();
+        let noted = needs.noted().needs.into_iter();
         noted.map(|need| need.right.verb).collect::<Vec<_>>()
     };
     let found = client
@@ -549,8 +549,55 @@ async fn a_grant_that_notes_what_it_lacks_notes_no_more_than_the_calls() -> Resu
     client
         .delete_collection(&config_map(), &Selection::default(), &options)
         .await?;
-    let noted = needs.noted();
+    let noted = needs.noted().needs;
     let mut namespaces = noted.iter().map(|need| need.right.namespace.as_deref());
     assert!(namespaces.all(|name| name == Some("default")), "{noted:?}");
+    fleet.stop().await
+}
+
+/// No test may have caused a deletion of a dependent, or a write of one.
+#[tokio::test]
+async fn who_looks_for_dependents_needs_to_write_and_to_delete_them() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let needs = Arc::new(Needs::default());
+    let client = cluster.client(Grant::none().noting(needs.clone()));
+    let options = ListOptions {
+        index: Some(("windlass.dev/owner".to_owned(), "uid".to_owned())),
+        namespace: Some("default".to_owned()),
+        ..ListOptions::default()
+    };
+    // This client has declared no index. What it asks for counts.
+    assert!(client.list(&config_map(), &options).await.is_err());
+    let needs = needs.noted().needs;
+    let noted: Vec<_> = needs.iter().map(|need| need.right.verb).collect();
+    assert_eq!(noted, [Verb::List, Verb::Create, Verb::Patch, Verb::Delete]);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_denial_names_the_resource_that_is_served_or_a_kind_like_the_one_that_is_not()
+-> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let client = cluster.client(Grant::none());
+    for (kind, said) in [
+        (
+            GroupVersionKind::new("networking.k8s.io", "v1", "NetworkPolicy"),
+            "resources: [networkpolicies]",
+        ),
+        (
+            GroupVersionKind::new("apps", "v1", "Deploymnet"),
+            "does not serve apps/v1/Deploymnet: did you mean apps/v1/Deployment?",
+        ),
+        // Nothing is like it: it may come with a definition.
+        (
+            GroupVersionKind::new("example.com", "v1", "Tuba"),
+            "resources: [tubas]",
+        ),
+    ] {
+        let denied = client.get(&kind, &key("a"), &GetOptions::default()).await;
+        let denied = denied.expect_err("no rule grants it");
+        assert_eq!(denied.code, ApiCode::Denied);
+        assert!(denied.message.contains(said), "{denied:?}");
+    }
     fleet.stop().await
 }

@@ -344,7 +344,7 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let documents = |more: &str| {
         format!(
             "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: calls}}\nspec:\n  guest: {{path: {calls:?}}}\n  \
-             config: {{steps: [{{do: get, kind: [v1, Secret], key: [default, a]}}, {{do: get, kind: [v1, Service], key: [default, a]}}]}}\n  \
+             config: {{steps: [{{do: get, kind: [v1, Secret], key: [default, a]}}, {{do: get, kind: [v1, Service], key: [default, a]}}, {{do: get, kind: [apps/v1, Deploymnet], key: [default, a]}}]}}\n  \
              rules:\n  - {{apiGroups: [\"\"], resources: [configmaps], verbs: [\"*\"], namespaces: [\"*\"]}}\n{more}"
         )
     };
@@ -364,6 +364,10 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let said = format!("{stdout}{}", denied.stderr);
     assert_eq!(stdout.matches(&lacks).count(), 1, "{said}");
     assert_eq!(stdout.matches("lacks").count(), 1, "{stdout}");
+    // No rule would help where a kind is misspelt.
+    let hint = "does not serve apps/v1/Deploymnet: did you mean apps/v1/Deployment?";
+    assert!(denied.stderr.contains(hint), "{said}");
+    assert!(!stdout.contains("deploymnets"), "{said}");
     // The log is at `warn` unless told otherwise. Its lines say whose they are.
     let is_whole = |line: &str| {
         [
@@ -385,6 +389,10 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let told = Program::run(project.path(), args, SOON).await?;
     let told = told.expect_code(0)?.stdout;
     assert!(told.contains(&lacks), "{told}");
+    let found = Program::run(project.path(), ["rules"], SOON).await?;
+    let asks = "Reconciler calls asks for apps/v1/Deploymnet, which the clusters of the tests do not serve: did you mean apps/v1/Deployment?\n";
+    assert!(found.stdout.contains(asks), "{}", found.stdout);
+    assert!(!found.stdout.contains("deploymnets"), "{}", found.stdout);
     // Once they are granted, as they are printed, nothing is lacking.
     let printed = rules.concat().replace("    - ", "  - ");
     project.write("windlass.yaml", documents(&printed))?;
@@ -393,5 +401,61 @@ async fn what_a_run_was_denied_is_named_once_and_known_to_check() -> Result<()> 
     let told = Program::run(project.path(), args, SOON).await?;
     let told = told.expect_code(0)?.stdout;
     assert!(!told.contains("lacks"), "{told}");
+    Ok(())
+}
+
+/// An original in the hub, and its copies in two clusters, until it goes.
+const SPREADING: &str = r#"
+clusters: [eu, us]
+steps:
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default, labels: {hub.windlass.dev/spread: ""}}, data: {x: one}}]
+  in: [local]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: one}}]
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default, labels: {hub.windlass.dev/spread: ""}}, data: {x: two}}]
+  in: [local]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: two}}]
+- delete: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]
+  in: [local]
+- absent: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]
+"#;
+
+/// A guest whose mapper asks for requests in other clusters, with a rule that it has no use for.
+#[tokio::test]
+async fn rules_of_a_mapper_are_found_from_none_and_unused_ones_are_removed() -> Result<()> {
+    let project = Project::new()?;
+    let pods = "{apiGroups: [\"\"], resources: [pods], verbs: [get], namespaces: [\"*\"]}";
+    let documents = format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: spread}}\nspec:\n  guest: {{path: {:?}}}\n  rules:\n  - {pods}\n",
+        guest("spread")
+    );
+    project.write("windlass.yaml", &documents)?;
+    project.write("tests/spreads.yaml", SPREADING)?;
+    let found = Program::run(project.path(), ["rules", "--write"], SOON).await?;
+    let found = found.expect_code(0)?.stdout;
+    let rule = |resources: &str, verbs: &str, clusters: &str| {
+        format!(
+            "    - {{apiGroups: [\"\"], resources: [{resources}], verbs: [{verbs}], namespaces: [\"*\"]{clusters}}}\n"
+        )
+    };
+    let expected = [
+        rule("configmaps", "get, list, watch, create, update, delete", ""),
+        rule("namespaces", "list, watch", ""),
+        rule("configmaps", "get, list", ", clusters: {local: true}"),
+        rule("configmaps", "get", ", clusters: {names: [eu, us]}"),
+    ];
+    let lacks = format!("Reconciler spread gets 4 rules:\n{}", expected.concat());
+    assert!(found.starts_with(&lacks), "{found}");
+    let unused = format!("Reconciler spread has 1 rule that no test uses:\n    - {pods}\n");
+    assert!(found.contains(&unused), "{found}");
+    test(&project, &[]).await?.expect_code(0)?;
+
+    let pruned = Program::run(project.path(), ["rules", "--prune"], SOON).await?;
+    let pruned = pruned.expect_code(0)?.stdout;
+    assert!(pruned.contains("complete"), "{pruned}");
+    let now = std::fs::read_to_string(project.path().join("windlass.yaml"))?;
+    assert!(
+        !now.contains("pods") && now.contains("{names: [eu, us]}"),
+        "{now}"
+    );
     Ok(())
 }

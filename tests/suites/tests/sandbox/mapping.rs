@@ -1,6 +1,7 @@
 //! A guest's own code turns events into requests, within what it is granted.
 
 use crate::fixture::{Stage, config_map, rule};
+use crate::logs::lines;
 use anyhow::Result;
 use serde_json::{Value, json};
 use windlass_apiserver::Verb;
@@ -52,6 +53,15 @@ async fn an_event_asks_for_requests_of_other_granted_clusters() -> Result<()> {
     })
     .await?;
     assert_eq!(running.runs(), 1);
+    // This guest has no primary kind, so the rule that is named opens the cluster and grants next to nothing.
+    let missing = r#"{apiGroups: [""], resources: [namespaces], verbs: [get], namespaces: ["*"], clusters: {names: [gamma]}}"#;
+    let rules = running.guest.status().missing_rules;
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    assert_eq!(rules, [missing]);
+    let dropped = lines("test-mapper", "requests of a mapper are dropped");
+    let is_whole =
+        |line: &String| line.contains("cluster=gamma") && line.contains("names: [gamma]");
+    assert!(dropped.iter().any(is_whole), "{dropped:?}");
     Ok(())
 }
 

@@ -25,6 +25,8 @@ use std::sync::Arc;
 const PAGE: u32 = 500;
 /// Most items of a page.
 const MAX_PAGE: u32 = 5_000;
+/// The index by which the SDKs and [`crate::Dependents`] find dependents.
+const OF_DEPENDENTS: &str = "windlass.dev/owner";
 
 impl Client {
     pub(super) async fn read_page(
@@ -83,6 +85,13 @@ impl Client {
                 }
             },
         };
+        if options
+            .index
+            .as_ref()
+            .is_some_and(|(name, _)| name == OF_DEPENDENTS)
+        {
+            self.note_dependents(&target.resource, options.namespace.as_deref());
+        }
         let limit = if options.limit == 0 {
             PAGE
         } else {

@@ -5,7 +5,7 @@ use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
 use crate::cluster::call_scope::{OVERDUE, cancelled};
 use crate::cluster::scope::Scope;
-use crate::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
+use crate::grant::{Access, ClusterFacts, Denied, Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::{ObjectKey, check_name};
 use std::fmt;
@@ -54,34 +54,22 @@ impl Client {
         check_kind(kind)?;
         let grant = self.grant();
         if !grant.names_group(&kind.group) {
-            let plural = format!("{}s", kind.kind.to_lowercase());
-            let labels = self.cluster.labels();
-            let facts = self.facts(&labels);
-            let access = Access {
-                cluster: facts,
-                group: &kind.group,
-                resource: &plural,
-                subresource: None,
-                verb: Verb::Get,
-                namespaced: true,
-                namespace: None,
-                name: None,
-            };
-            return match grant.check(&access) {
-                Err(missing) => Err(self.denied(&missing)),
-                Ok(()) => Err(ApiError::host(
-                    ApiCode::Denied,
-                    format!("no rule names the group {:?}", kind.group),
-                )),
-            };
+            return Err(self.ungranted(&grant, kind));
         }
         let backend = self.backend().await?;
         let (resource, is_live) = match backend.discovery.get(kind) {
             Some(resource) => (resource, false),
             None => {
                 let awaited = Awaited::Discovery(kind);
-                self.within(awaited, self.unknown_resource(&backend, kind))
-                    .await??
+                let found = self.within(awaited, self.unknown_resource(&backend, kind));
+                let found = found.await?;
+                if found
+                    .as_ref()
+                    .is_err_and(|error| error.code == ApiCode::UnknownKind)
+                {
+                    grant.note_unknown(kind, backend.discovery.most_like(kind));
+                }
+                found?
             }
         };
         self.part().check_kind(&resource)?;
@@ -91,6 +79,36 @@ impl Client {
             resource,
             is_live,
         })
+    }
+
+    /// The denial of a kind whose group no rule names. The server is not asked: where it is not known what it serves, the resource is a guess.
+    fn ungranted(&self, grant: &Grant, kind: &GroupVersionKind) -> ApiError {
+        let backend = self.cluster.backend();
+        // A part of a server may have kinds of its own, which are not known here.
+        let backend = backend.filter(|_| self.part().is_whole());
+        let discovery = backend.as_ref().map(|backend| &backend.discovery);
+        let known = discovery.and_then(|discovery| discovery.get(kind));
+        let guess = format!("{}s", kind.kind.to_lowercase());
+        let labels = self.cluster.labels();
+        let access = Access {
+            cluster: self.facts(&labels),
+            group: &kind.group,
+            resource: known.as_ref().map_or(&guess, |known| &known.plural),
+            subresource: None,
+            verb: Verb::Get,
+            namespaced: known.as_ref().is_none_or(|known| known.namespaced),
+            namespace: None,
+            name: None,
+        };
+        let Err(missing) = grant.check(&access) else {
+            let message = format!("no rule names the group {:?}", kind.group);
+            return ApiError::host(ApiCode::Denied, message);
+        };
+        let like = discovery.and_then(|discovery| discovery.most_like(kind));
+        match like.filter(|like| known.is_none() && like.group == kind.group) {
+            Some(like) => self.denied(&missing.of_misspelt(kind, &like)),
+            None => self.denied(&missing),
+        }
     }
 
     /// The resource of a kind that is not known yet, and whether no cache can have objects of it.
@@ -204,7 +222,8 @@ impl Client {
                 tenant = %self.scope.caller.tenant,
                 reconciler = self.scope.caller.controller.as_ref().map(|c| c.as_str()),
                 cluster = %self.cluster.name(),
-                rule = format!("- {}", missing.missing_rule()),
+                rule = missing.misspelt().is_none().then(|| format!("- {}", missing.missing_rule())),
+                reason = missing.misspelt(),
                 "call denied"
             ),
         }
@@ -241,6 +260,16 @@ impl Client {
         let labels = self.cluster.labels();
         let access = access(self.facts(&labels), resource, None, verb, None, name);
         self.grant().needed_namespaces(&access)
+    }
+
+    /// Notes, for a grant that does, what a guest needs that looks for its dependents: it writes them, and deletes those that are no longer
+    /// desired. Tests may cause neither.
+    pub(super) fn note_dependents(&self, resource: &Resource, namespace: Option<&str>) {
+        let (grant, labels) = (self.grant(), self.cluster.labels());
+        for verb in [Verb::Create, Verb::Patch, Verb::Delete] {
+            let facts = self.facts(&labels);
+            grant.note(&access(facts, resource, None, verb, namespace, None));
+        }
     }
 
     /// The namespaces where a verb is granted on all objects, or on those of a name.

@@ -1,4 +1,4 @@
-//! Adds rules to a file of documents, and leaves the rest of it as it is. Entry point: [`with_rules`].
+//! Adds rules to a file of documents or removes some, and leaves the rest of it as it is. Entry points: [`with_rules`] and [`without_rules`].
 
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
@@ -21,8 +21,41 @@ pub(super) fn with_rules(text: &str, reconciler: &str, rules: &[Rule]) -> Result
     )
 }
 
+/// The text without some of a Reconciler's `spec.rules`, which are named by their places.
+///
+/// # Errors
+/// When the document is not there, or is written in a way that this does not change.
+pub(super) fn without_rules(text: &str, reconciler: &str, places: &[usize]) -> Result<String> {
+    let kept = |before: Vec<Json>| -> Vec<Json> {
+        let numbered = before.into_iter().enumerate();
+        let kept = numbered.filter(|(at, _)| !places.contains(at));
+        kept.map(|(_, rule)| rule).collect()
+    };
+    let new = removed(text, reconciler, places)?;
+    match new.filter(|new| is_changed(text, new, reconciler, kept)) {
+        Some(new) => Ok(new),
+        None => bail!(
+            "the rules of Reconciler {reconciler} are written in a way that this does not change: write a line for each, or remove them yourself"
+        ),
+    }
+}
+
 /// Whether the new text has the rules before those of the old one, and is the same otherwise.
 fn is_as_meant(old: &str, new: &str, reconciler: &str, rules: &[Rule]) -> bool {
+    let added = |before: Vec<Json>| {
+        let added = rules.iter().map(|rule| json!(rule));
+        added.chain(before).collect()
+    };
+    is_changed(old, new, reconciler, added)
+}
+
+/// Whether the rules are changed in this way, and everything else is the same.
+fn is_changed(
+    old: &str,
+    new: &str,
+    reconciler: &str,
+    change: impl FnOnce(Vec<Json>) -> Vec<Json>,
+) -> bool {
     let (Some(mut old), Some(new)) = (values(old), values(new)) else {
         return false;
     };
@@ -30,8 +63,7 @@ fn is_as_meant(old: &str, new: &str, reconciler: &str, rules: &[Rule]) -> bool {
         |one: &&mut Json| one["kind"] == "Reconciler" && one["metadata"]["name"] == reconciler;
     if let Some(document) = old.iter_mut().find(of_name) {
         let before = document["spec"]["rules"].as_array().cloned();
-        let added = rules.iter().map(|rule| json!(rule));
-        document["spec"]["rules"] = added.chain(before.unwrap_or_default()).collect();
+        document["spec"]["rules"] = change(before.unwrap_or_default()).into();
     }
     old == new
 }
@@ -58,7 +90,8 @@ fn items(rules: &[Rule]) -> String {
     rules.iter().map(|rule| format!("\n    - {rule}")).collect()
 }
 
-fn inserted(text: &str, reconciler: &str, rules: &[Rule]) -> Result<String> {
+/// The `spec` of a Reconciler.
+fn spec_of(text: &str, reconciler: &str) -> Result<Node> {
     let file: Arc<str> = "".into();
     let documents = split(text);
     let mut nodes = documents.iter().filter_map(|part| part.parse(&file).ok());
@@ -68,9 +101,58 @@ fn inserted(text: &str, reconciler: &str, rules: &[Rule]) -> Result<String> {
             && text(node.get("metadata").and_then(|node| node.get("name"))).as_deref()
                 == Some(reconciler)
     };
-    let Some(spec) = nodes.find(is_it).and_then(|node| node.get("spec").cloned()) else {
-        bail!("there is no Reconciler {reconciler} with a spec");
+    match nodes.find(is_it).and_then(|node| node.get("spec").cloned()) {
+        Some(spec) => Ok(spec),
+        None => bail!("there is no Reconciler {reconciler} with a spec"),
+    }
+}
+
+/// The text without the items; none if they have no lines of their own.
+fn removed(text: &str, reconciler: &str, places: &[usize]) -> Result<Option<String>> {
+    let spec = spec_of(text, reconciler)?;
+    let Some(Node {
+        value: Value::List(items),
+        ..
+    }) = spec.get("rules")
+    else {
+        return Ok(None);
     };
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let margin = |line: &str| line.len() - line.trim_start().len();
+    // From the last to the first, so that lines before it stay where they are.
+    for (at, item) in items.iter().enumerate().rev() {
+        if !places.contains(&at) {
+            continue;
+        }
+        let first = item.at.line as usize - 1;
+        let Some(line) = lines
+            .get(first)
+            .filter(|line| line.trim_start().starts_with('-'))
+        else {
+            return Ok(None);
+        };
+        let dash = margin(line);
+        let is_below = |line: &String| line.trim().is_empty() || margin(line) > dash;
+        let below = lines[first + 1..].iter().take_while(|line| is_below(line));
+        let mut end = first + 1 + below.count();
+        // Empty lines, and comments on what follows, stay.
+        let is_text =
+            |line: &String| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        while end > first + 1 && !is_text(&lines[end - 1]) {
+            end -= 1;
+        }
+        lines.drain(first..end);
+    }
+    if places.len() == items.len() {
+        let key = spec.position_at(&[] as &[Step], Some("rules"));
+        let line = &mut lines[key.line as usize - 1];
+        *line = line.replacen("rules:", "rules: []", 1);
+    }
+    Ok(Some(lines.concat()))
+}
+
+fn inserted(text: &str, reconciler: &str, rules: &[Rule]) -> Result<String> {
+    let spec = spec_of(text, reconciler)?;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
         last.push('\n');
@@ -161,6 +243,29 @@ mod tests {
         );
         let new = "  rules:\n    - {one: 1}\n    - {two: 2}\n  guest: {path: .}\n";
         assert_eq!(with("  guest: {path: .}\n")?, new);
+        Ok(())
+    }
+
+    fn without(spec: &str, places: &[usize]) -> Result<String> {
+        let new = without_rules(&format!("{HEAD}{spec}"), "a", places)?;
+        Ok(new.strip_prefix(HEAD).unwrap_or(&new).to_owned())
+    }
+
+    #[test]
+    fn rules_are_removed_and_nothing_else_changes() -> Result<()> {
+        let there = "  rules:\n    # reads\n    - {one: 1}\n    - two: 2\n      more: # below\n        - x\n\n    # the last\n    - {three: 3} # here\n  tenant: b\n";
+        let first = there.replace("    - {one: 1}\n", "");
+        assert_eq!(without(there, &[0])?, first);
+        let second = there.replace("    - two: 2\n      more: # below\n        - x\n", "");
+        assert_eq!(without(there, &[1])?, second);
+        let all = "  rules: []\n    # reads\n\n    # the last\n  tenant: b\n";
+        assert_eq!(without(there, &[0, 1, 2])?, all);
+        assert_eq!(with(all)?.matches("{two: 2}").count(), 1);
+        let refused = without("  rules: [{one: 1}, {two: 2}]\n", &[0]).unwrap_err();
+        assert!(
+            refused.to_string().contains("remove them yourself"),
+            "{refused}"
+        );
         Ok(())
     }
 

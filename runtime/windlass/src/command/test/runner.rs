@@ -34,7 +34,7 @@ pub(in crate::command) struct Outcome {
     /// Other problems: keys that fail, documents that are not in effect, work that does not end.
     pub(super) problems: Vec<String>,
     /// What was denied to its reconcilers.
-    pub(super) denied: Vec<Lack>,
+    pub(in crate::command) denied: Vec<Lack>,
 }
 
 /// Runs cases of one project.
