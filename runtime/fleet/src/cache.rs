@@ -3,6 +3,7 @@
 //! * [`stores`]: the stores of one server, shared by all controllers and tenants.
 //! * [`store`]: the objects of one resource, and the rules by which they change.
 //! * [`watch`]: lists and watches one resource, for as long as its store lives.
+//! * [`made`]: objects that the host makes, in place of a watch.
 //! * [`drift`]: finds stores that differ from their server although the watch runs.
 //! * [`continuity`]: detects another server under the same address, and a server that lost its history.
 //!
@@ -13,6 +14,7 @@
 
 pub(crate) mod continuity;
 pub(crate) mod drift;
+pub(crate) mod made;
 pub(crate) mod store;
 pub(crate) mod stores;
 pub(crate) mod watch;

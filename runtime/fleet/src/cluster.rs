@@ -8,6 +8,7 @@
 //! * `scope`: the part of a server that a cluster is; `part`: how it has the state of its `carrier`, the whole server below all parts.
 //! * `state_changes`: the clusters whose keys are to be held or released.
 //! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
+//! * `objects`: clusters as objects of a kind.
 //! * `description`: what its provider says of it; `claims`: what the owner of a workspace lets clients use. `events`: records events; `lease`: calls for elections.
 //! * `review`: what a server says of itself and of users' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
@@ -25,6 +26,7 @@ mod fleet;
 mod handover;
 pub(crate) mod lease;
 mod lifecycle;
+mod objects;
 mod part;
 mod review;
 mod scope;
@@ -59,10 +61,13 @@ pub(crate) use backend::Backend;
 pub(crate) use carrier::Carrier;
 pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use description::Description;
+pub(crate) use fleet::FleetChanges;
 pub(crate) use lifecycle::{Pending, Reach};
+pub(crate) use objects::{ClusterObjects, may_see};
 pub(crate) use state_changes::StateChanges;
 
 use crate::api::{ApiCode, ApiError, Event};
+use crate::cache::made::Made;
 use crate::cache::store::Store;
 use crate::discovery::Discovery;
 use crate::grant::Grant;
@@ -105,6 +110,9 @@ pub struct Cluster {
     lifecycle: Lifecycle,
     recorder: Recorder,
     metrics: Arc<ClusterMetrics>,
+    /// Objects that it has and its server does not.
+    made: Option<Arc<dyn Made>>,
+    engaged: SystemTime,
     /// The kinds of a workspace that is being initialized, beside those of all workspaces of its endpoint.
     own_kinds: OnceLock<Box<Discovery>>,
     /// Cancelled when the cluster is disengaged; ends every task of the cluster.
@@ -128,6 +136,8 @@ pub(crate) struct Parts {
     pub(crate) caches: SharedOptions,
     /// Where it notes changes of its state that concern its keys.
     pub(crate) changes: Arc<StateChanges>,
+    /// Objects that it has and its server does not.
+    pub(crate) made: Option<Arc<dyn Made>>,
 }
 
 /// A cluster as status pages show it.
@@ -229,6 +239,8 @@ impl Cluster {
             lifecycle: Lifecycle::new(parts.name, parts.changes, is_part),
             recorder: Recorder::new(host.clone()),
             metrics: parts.metrics,
+            made: parts.made,
+            engaged: SystemTime::now(),
             own_kinds: OnceLock::new(),
             token,
             tasks: TaskTracker::new(),
@@ -263,6 +275,11 @@ impl Cluster {
     #[must_use]
     pub fn config(&self) -> ClusterConfig {
         (**self.config.load()).clone()
+    }
+
+    /// When it was engaged.
+    pub(crate) fn engaged(&self) -> SystemTime {
+        self.engaged
     }
 
     /// Its current state.

@@ -349,6 +349,17 @@ impl Grant {
             })
     }
 
+    /// Whether some rule could allow a call in a provider's cluster that is not the request's.
+    #[must_use]
+    pub fn opens_provider_clusters(&self) -> bool {
+        let opens = |rule: &Rule| {
+            let clusters = rule.clusters.as_ref();
+            clusters.is_some_and(ClusterRule::matches_others)
+        };
+        let mut layers = self.layers.iter();
+        layers.all(|layer| layer.rules.iter().any(opens) || self.opens_noting(layer, false))
+    }
+
     /// Whether what it grants in a cluster depends on the labels of the cluster.
     pub(crate) fn selects_by_label(&self) -> bool {
         if self.bounds.iter().any(|bound| bound.selector.is_some()) {

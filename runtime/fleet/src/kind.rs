@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+/// The group of kinds that the host makes, in the local cluster. No server is asked for a kind of it, and no server has it.
+pub const FLEET_GROUP: &str = "fleet.windlass.dev";
+
 /// Group, version and kind, as in an object's `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
@@ -24,6 +27,18 @@ impl GroupVersionKind {
             version: version.into(),
             kind: kind.into(),
         }
+    }
+
+    /// The kind of clusters: `fleet.windlass.dev/v1alpha1 Cluster`.
+    #[must_use]
+    pub fn of_clusters() -> Self {
+        Self::new(FLEET_GROUP, "v1alpha1", "Cluster")
+    }
+
+    /// Whether the host makes its objects.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        &*self.group == FLEET_GROUP
     }
 
     /// The `apiVersion` of objects of this kind: `v1` or `apps/v1`.

@@ -278,13 +278,15 @@ impl ClusterSelection {
         let labels = cluster.labels();
         let bounded = |bound: &ClusterBound| bound.admits(&cluster.facts(&labels, true));
         self.bound.as_ref().is_none_or(bounded)
-            && self.selects(watch.clusters, cluster, has_provider)
+            && self.selects(watch, cluster, has_provider)
             && watch.only.admits(cluster)
             && self.within.as_deref().is_none_or(within)
     }
 
-    fn selects(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
-        let (local, provider) = match watch {
+    fn selects(&self, watch: &Watch, cluster: &Cluster, has_provider: bool) -> bool {
+        let (local, provider) = match watch.clusters {
+            // The only cluster that has the host's kinds.
+            _ if watch.kind.is_of_host() => (true, false),
             WatchClusters::AsConfigured => (
                 self.local.unwrap_or(!has_provider),
                 self.provider.unwrap_or(has_provider),

@@ -247,6 +247,27 @@ impl TestFleet {
         Ok(Self { server, manager })
     }
 
+    /// Like [`Self::start`], with a local cluster beside, which its server names `local`.
+    ///
+    /// # Errors
+    /// When the server or the manager cannot be started.
+    pub async fn with_local(
+        clusters: &[&str],
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Self> {
+        crate::logs::init();
+        let server = clusters
+            .iter()
+            .fold(Server::builder().cluster("local"), |server, cluster| {
+                server.cluster(*cluster)
+            });
+        let server = server.bind("127.0.0.1:0").await?;
+        let config = ClusterConfig::from_url(&server.url("local"))?;
+        let local = ClusterSpec::new(ClusterName::local(), config);
+        let manager = RunningManager::start(build(Manager::builder().local(local)))?;
+        Ok(Self { server, manager })
+    }
+
     /// A cluster that is reached as the server's kubeconfig says now.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ mod writer;
 pub(crate) use excerpt::Excerpt;
 pub(crate) use index::IndexPath;
 pub(crate) use left_out::LeftOut;
-pub(crate) use page::{ByIndex, Page, Query, projected};
+pub(crate) use page::{ByIndex, Page, Query, Visible, projected};
 pub(crate) use progress::{Problem, Progress};
 pub(crate) use sinks::{Change, Sink};
 

@@ -13,6 +13,7 @@ mod tests;
 pub(crate) use indexes::IndexUse;
 
 use super::continuity::Continuity;
+use super::made::{self, Made};
 use super::store::{LeftOut, Store, StoreKey};
 use super::watch::{CacheOptions, Server, SharedOptions, Watcher};
 use crate::http::transport::Connection;
@@ -58,6 +59,8 @@ type ByKind = HashMap<GroupVersionKind, Vec<Arc<Store>>>;
 
 pub(crate) struct Stores {
     server: Server,
+    /// Makes the objects of a kind that the server does not have.
+    made: Option<Arc<dyn Made>>,
     token: CancellationToken,
     tasks: TaskTracker,
     /// Notified whenever a store starts, ends, or changes its progress.
@@ -84,6 +87,7 @@ impl Stores {
         connection: Connection,
         continuity: Arc<Continuity>,
         options: SharedOptions,
+        made: Option<Arc<dyn Made>>,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
@@ -97,6 +101,7 @@ impl Stores {
         };
         let stores = Arc::new(Self {
             server,
+            made,
             token,
             tasks,
             changed,
@@ -142,16 +147,19 @@ impl Stores {
     }
 
     fn start(self: &Arc<Self>, key: StoreKey, resource: Arc<Resource>) -> StoreUse {
-        let store = Arc::new(Store::new(
-            key,
-            resource,
-            self.left_out.clone(),
-            self.server.connection.is_wildcard(),
-        ));
+        let made = self.made(&key.kind).cloned();
+        let of_workspaces = made.is_none() && self.server.connection.is_wildcard();
+        let store = Store::new(key, resource, self.left_out.clone(), of_workspaces);
+        let store = Arc::new(store);
         self.indexes.lock().add_to(&store);
         let token = self.token.child_token();
-        let watcher = Watcher::new(store.clone(), self.server.clone());
-        self.spawn(token.clone(), watcher.run());
+        match made {
+            Some(made) => self.spawn(token.clone(), made::feed(made, store.clone())),
+            None => {
+                let watcher = Watcher::new(store.clone(), self.server.clone());
+                self.spawn(token.clone(), watcher.run());
+            }
+        }
         let (mut progress, changed) = (store.progress(), self.changed.clone());
         self.spawn(token.clone(), async move {
             while progress.changed().await.is_ok() {
@@ -249,6 +257,11 @@ impl Stores {
 
     pub(crate) fn options(&self) -> Arc<CacheOptions> {
         self.server.options.now()
+    }
+
+    /// What makes the objects of a kind, if the host does.
+    pub(crate) fn made(&self, kind: &GroupVersionKind) -> Option<&Arc<dyn Made>> {
+        self.made.as_ref().filter(|made| made.is_of(kind))
     }
 
     /// The stores of a kind.

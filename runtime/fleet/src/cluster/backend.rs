@@ -2,12 +2,14 @@
 //!
 //! A cluster is a scope of a backend: the whole server, or a part of it. All parts of a server share its backend.
 
-use crate::api::ApiError;
+use crate::api::{ApiCode, ApiError};
 use crate::cache::continuity::Continuity;
+use crate::cache::made::Made;
 use crate::cache::stores::Stores;
 use crate::cache::watch::SharedOptions;
 use crate::discovery::Discovery;
 use crate::http::transport::Connection;
+use crate::kind::{GroupVersionKind, Resource};
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +30,7 @@ impl Backend {
     pub(crate) async fn connect(
         connection: Connection,
         caches: SharedOptions,
+        made: Option<Arc<dyn Made>>,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
@@ -42,6 +45,7 @@ impl Backend {
             connection.clone(),
             continuity.clone(),
             caches,
+            made,
             token,
             tasks,
             changed,
@@ -52,6 +56,33 @@ impl Backend {
             stores,
             continuity,
         })
+    }
+}
+
+impl Backend {
+    /// The resource of a kind, as far as it is known.
+    pub(crate) fn resource(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
+        let made = self.stores.made(kind);
+        made.map(|made| made.resource().clone())
+            .or_else(|| self.discovery.get(kind))
+    }
+
+    /// The resource of a kind; the server is asked if it is not known.
+    ///
+    /// # Errors
+    /// `unknown-kind`; else as [`Discovery::resolve`].
+    pub(crate) async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<Resource>, ApiError> {
+        if let Some(known) = self.resource(kind) {
+            return Ok(known);
+        }
+        if kind.is_of_host() {
+            let message = format!(
+                "{kind} is no kind of this cluster: {} is one of the local cluster, which the name \"\" opens",
+                GroupVersionKind::of_clusters()
+            );
+            return Err(ApiError::host(ApiCode::UnknownKind, message));
+        }
+        self.discovery.resolve(&self.connection, kind).await
     }
 }
 

@@ -7,6 +7,7 @@ mod applied;
 mod cache_effect;
 mod charged;
 mod list;
+mod made;
 mod pod;
 mod read;
 mod schemas;

@@ -315,7 +315,7 @@ async fn write(cluster: &Arc<Cluster>, owner: &Owner, recorded: &Recorded) -> bo
         return false;
     };
     let readable = || {
-        let kind = backend.discovery.get(&event.kind);
+        let kind = backend.resource(&event.kind);
         kind.is_some_and(|kind| client.may(&kind, Verb::Get, &event.key))
     };
     if recorded.process.is_none() && !readable() {

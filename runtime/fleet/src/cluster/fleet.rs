@@ -5,11 +5,34 @@ use crate::name::ClusterName;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The engaged clusters, as reconcilers see them. Cheap to clone; always current.
 #[derive(Clone, Default)]
 pub struct Fleet {
     clusters: Arc<RwLock<Clusters>>,
+    changes: FleetChanges,
+}
+
+/// Says that a cluster has come, has gone, or has another state or description. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct FleetChanges(Arc<watch::Sender<()>>);
+
+impl FleetChanges {
+    pub(crate) fn note(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Changes with each.
+    pub(crate) fn changed(&self) -> watch::Receiver<()> {
+        self.0.subscribe()
+    }
+}
+
+impl Default for FleetChanges {
+    fn default() -> Self {
+        Self(Arc::new(watch::channel(()).0))
+    }
 }
 
 #[derive(Default)]
@@ -38,16 +61,24 @@ impl Fleet {
         found.or_else(of_alias).cloned()
     }
 
+    pub(crate) fn changes(&self) -> &FleetChanges {
+        &self.changes
+    }
+
     /// Puts a cluster in the place of the one of its name.
     pub(crate) fn insert(&self, cluster: Arc<Cluster>) -> Option<Arc<Cluster>> {
         let mut clusters = self.clusters.write();
         clusters.set_alias(&cluster);
-        clusters.by_name.insert(cluster.name().clone(), cluster)
+        let before = clusters.by_name.insert(cluster.name().clone(), cluster);
+        drop(clusters);
+        self.changes.note();
+        before
     }
 
-    /// Takes over the alias that a cluster has now.
-    pub(crate) fn renamed(&self, cluster: &Cluster) {
+    /// Takes over the description that a cluster has now.
+    pub(crate) fn described(&self, cluster: &Cluster) {
         self.clusters.write().set_alias(cluster);
+        self.changes.note();
     }
 
     /// Removes a cluster, unless another one has its name by now.
@@ -57,6 +88,8 @@ impl Fleet {
         if current.is_some_and(|current| Arc::ptr_eq(current, cluster)) {
             clusters.by_name.remove(cluster.name());
             clusters.forget_alias(cluster.name());
+            drop(clusters);
+            self.changes.note();
         }
     }
 }

@@ -52,10 +52,7 @@ impl Cluster {
 
 async fn open_like(backend: &Backend, store: &Store) -> Option<StoreUse> {
     loop {
-        let resolved = backend
-            .discovery
-            .resolve(&backend.connection, &store.key.kind)
-            .await;
+        let resolved = backend.resolve(&store.key.kind).await;
         match resolved {
             Ok(resource) => return backend.stores.open(store.key.clone(), &resource).ok(),
             Err(error) if error.code == ApiCode::UnknownKind => return None,

@@ -107,6 +107,9 @@ impl Lifecycle {
         if let Some(changed) = self.changed.get().filter(|_| is_change) {
             changed.send_replace(());
         }
+        if is_change {
+            self.changes.note_shown();
+        }
         if concerns_keys || is_repaired {
             self.changes.note(&self.name, is_repaired);
         }
@@ -292,6 +295,7 @@ impl Cluster {
         let attempt = Backend::connect(
             transports.connect(config, vital, self.metrics.clone()),
             self.caches.clone(),
+            self.made.clone(),
             self.token.child_token(),
             self.tasks.clone(),
             self.changed.clone(),

@@ -2,6 +2,7 @@
 //!
 //! One task for all clusters, and not one for each: of thousands of clusters nearly all are at rest.
 
+use super::FleetChanges;
 use crate::name::ClusterName;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use tokio::sync::Notify;
 pub(crate) struct StateChanges {
     changed: Mutex<BTreeMap<ClusterName, StateChange>>,
     noted: Notify,
+    /// Noted for every change, also for one that concerns no key.
+    fleet: FleetChanges,
 }
 
 /// How a cluster changed.
@@ -22,6 +25,19 @@ pub(crate) struct StateChange {
 }
 
 impl StateChanges {
+    /// The changes of the clusters of a fleet.
+    pub(crate) fn of(fleet: FleetChanges) -> Self {
+        Self {
+            fleet,
+            ..Self::default()
+        }
+    }
+
+    /// Notes that what is shown of a cluster has changed.
+    pub(crate) fn note_shown(&self) {
+        self.fleet.note();
+    }
+
     pub(crate) fn note(&self, cluster: &ClusterName, is_repaired: bool) {
         let mut changed = self.changed.lock();
         changed.entry(cluster.clone()).or_default().is_repaired |= is_repaired;

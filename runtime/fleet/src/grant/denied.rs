@@ -125,12 +125,13 @@ impl Denied {
     /// The missing rule. It covers every object of the namespace: a reconciler that needs one object needs the next one.
     #[must_use]
     pub fn missing_rule(&self) -> Rule {
-        Rule {
+        let rule = Rule {
             verbs: self.verbs.iter().map(|verb| verb.as_str().into()).collect(),
             resource_names: Vec::new(),
             clusters: (!self.own).then(|| ClusterRule::only(&self.cluster)),
             ..self.right.rule()
-        }
+        };
+        rule.of_use()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A rule: what it names and whether it covers a call. Entry point: [`Rule`].
 
 use super::{Access, BINDING_LABELS, ClusterFacts, Right, Verb, flow};
+use crate::kind::FLEET_GROUP;
 use crate::name::{ClusterName, NamePattern};
 use crate::pairs::Pairs;
 use crate::selector::{LabelSelector, LabelSet};
@@ -132,6 +133,24 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
+    /// The rule with the clusters without which it would be of no use: clusters are objects of the local cluster, and only those are seen
+    /// that a rule opens.
+    #[must_use]
+    pub fn of_use(self) -> Self {
+        if !self.names_group(FLEET_GROUP) {
+            return self;
+        }
+        let clusters = ClusterRule {
+            local: true,
+            names: vec![NamePattern::any()],
+            selector: None,
+        };
+        Self {
+            clusters: Some(clusters),
+            ..self
+        }
+    }
+
     pub(super) fn allows(&self, access: &Access<'_>) -> bool {
         let within = match access.namespace {
             Some(namespace) => names(&self.namespaces, namespace),

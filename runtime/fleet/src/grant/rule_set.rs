@@ -78,6 +78,14 @@ impl RuleSet {
         left.cloned().collect()
     }
 
+    /// Its rights but those on the resources of a group.
+    #[must_use]
+    pub fn without_group(self, group: &str) -> Self {
+        let mut left = self;
+        left.0.retain(|right| &*right.group != group);
+        left
+    }
+
     /// The rights that both sets have.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {

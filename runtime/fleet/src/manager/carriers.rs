@@ -68,6 +68,7 @@ impl Carriers {
             caches: self.caches.clone(),
             // It has no keys.
             changes: Arc::new(StateChanges::default()),
+            made: None,
         };
         let token = self.cut_off.child_token();
         let cluster = Cluster::start(parts, self.transports.clone(), &self.host, token);

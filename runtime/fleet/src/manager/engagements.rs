@@ -11,7 +11,8 @@ use super::same_server::{Place, SameServer, Sight};
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{
-    Cluster, ClusterConfig, Fleet, Parts, Reach, SharedOptions, StateChanges, Transports,
+    Cluster, ClusterConfig, ClusterObjects, Fleet, Parts, Reach, SharedOptions, StateChanges,
+    Transports,
 };
 use crate::engage::{ClusterSpec, EngageError};
 use crate::hub::{Hub, HubError};
@@ -77,6 +78,8 @@ pub(super) struct Engagements {
     same_server: Mutex<SameServer>,
     /// The clusters whose keys are to be held or released.
     changes: Arc<StateChanges>,
+    /// The clusters as objects of the local one.
+    objects: Arc<ClusterObjects>,
     /// Cancelled when all clusters have been ended.
     ended: CancellationToken,
     /// Changes when a name becomes free that a provider was refused.
@@ -157,12 +160,15 @@ impl Engagements {
             tasks: environment.tasks.clone(),
             by_server: Mutex::default(),
         };
+        let changes = Arc::new(StateChanges::of(environment.fleet.changes().clone()));
+        let objects = Arc::new(ClusterObjects::new(environment.fleet.clone()));
         Self {
             environment,
             carriers,
             engaged: Mutex::default(),
             same_server: Mutex::default(),
-            changes: Arc::default(),
+            changes,
+            objects,
             ended: CancellationToken::new(),
             freed: watch::Sender::new(()),
         }
@@ -324,7 +330,7 @@ impl Engagements {
             return;
         }
         let new_labels = cluster.describe(spec.description());
-        self.environment.fleet.renamed(cluster);
+        self.environment.fleet.described(cluster);
         if new_labels {
             tracing::info!(cluster = %spec.name, "labels exchanged");
             self.environment.watches.labels_changed(cluster);
@@ -376,6 +382,7 @@ impl Engagements {
             metrics: metrics.cluster(&spec.name, &spec.config.host()),
             caches: caches.clone(),
             changes: self.changes.clone(),
+            made: spec.name.is_local().then(|| self.objects.clone() as _),
         };
         Cluster::start(parts, transports.clone(), host, cut_off.child_token())
     }

@@ -24,7 +24,7 @@ pub(super) struct Rule<'a> {
 impl Rule<'_> {
     /// The namespaces in which the controller may read objects of the primary kind. Shared stores hold more.
     fn readable_namespaces(&self, primary: &GroupVersionKind) -> Namespaces {
-        let resource = self.backend.discovery.get(primary);
+        let resource = self.backend.resource(primary);
         let Some(resource) = resource else {
             return Namespaces::None; // not known, and so not cached
         };

@@ -5,7 +5,7 @@ use super::debts::Debts;
 use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
 use crate::cache::store::{Change, Sink};
-use crate::cluster::{Backend, Caller, Cluster, Fleet};
+use crate::cluster::{Backend, Caller, Cluster, Fleet, may_see};
 use crate::grant::Grant;
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
@@ -211,7 +211,9 @@ impl SourceSink {
     /// The object if the watch may see it and asks for it: the store may hold more.
     fn selected<'a>(&self, object: Option<&'a Object>) -> Option<&'a Object> {
         let labels = self.watch.label_selector.as_ref();
+        let is_made = self.watch.kind.is_of_host();
         object
+            .filter(|object| !is_made || may_see(&self.grant, object))
             .filter(|object| {
                 self.namespace.is_none()
                     || self.namespace.as_deref() == object.namespace().as_deref()
@@ -226,7 +228,9 @@ impl SourceSink {
             return Some("it is not in this cluster");
         };
         if self.selected(Some(object)).is_none() {
-            return Some("its labels or its namespace are not those that the watch asks for");
+            return Some(
+                "its labels or its namespace are not those that the watch asks for, or no rule opens it",
+            );
         }
         let seen = predicate::Change::Created(object);
         (!self.watch.predicate.admits(&seen)).then_some("its predicate does not let it pass")

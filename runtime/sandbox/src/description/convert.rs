@@ -133,6 +133,7 @@ pub(super) fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, Descrip
             field: field.to_owned(),
         });
     }
+    let is_of_host = kind.is_of_host();
     Ok(WatchSpec {
         kind,
         enqueue: match raw.enqueue {
@@ -144,6 +145,8 @@ pub(super) fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, Descrip
             wit::Enqueue::Mapped => EnqueueRule::Mapped,
         },
         clusters: match raw.clusters {
+            // The only cluster that has the host's kinds.
+            _ if is_of_host => WatchClusters::Local,
             wit::ClusterScope::AsConfigured => WatchClusters::AsConfigured,
             wit::ClusterScope::Local => WatchClusters::Local,
             wit::ClusterScope::Provider => WatchClusters::Provider,

@@ -93,6 +93,14 @@ pub enum DescriptionError {
         #[source]
         source: PathError,
     },
+    /// A watch of clusters, without a rule that opens one.
+    #[error(
+        "{place} shows the clusters that rules open, and no rule opens one: add clusters: {{local: true, names: [\"*\"]}} to its rule"
+    )]
+    NoClusters {
+        /// The watch.
+        place: String,
+    },
     /// Watches and indexes are not granted.
     #[error("{}", missing_rules(.0))]
     Denied(Vec<MissingRule>),

@@ -22,10 +22,17 @@ impl Description {
             missing(grant, &place, &index.kind, false, None)
         });
         let all: Vec<MissingRule> = watches.chain(indexes).collect();
-        if all.is_empty() {
-            Ok(())
-        } else {
-            Err(DescriptionError::Denied(all))
+        if !all.is_empty() {
+            return Err(DescriptionError::Denied(all));
+        }
+        let mut of_clusters = self
+            .named_watches()
+            .filter(|(_, watch)| watch.kind.is_of_host());
+        match of_clusters.next() {
+            Some((place, _)) if !grant.opens_provider_clusters() => {
+                Err(DescriptionError::NoClusters { place })
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Kinds that every cluster has and the resources that serve them, for saying which rules a guest needs without asking a
 //! cluster. Entry point: [`plural_of`].
 
-use windlass_fleet::GroupVersionKind;
+use windlass_fleet::{FLEET_GROUP, GroupVersionKind};
 
 /// The resource of a kind that clusters serve by a CustomResourceDefinition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,7 @@ const BUILT_IN: &[(&str, &str, &str)] = &[
     ("coordination.k8s.io", "Lease", "leases"),
     ("discovery.k8s.io", "EndpointSlice", "endpointslices"),
     ("events.k8s.io", "Event", "events"),
+    (FLEET_GROUP, "Cluster", "clusters"),
     ("networking.k8s.io", "Ingress", "ingresses"),
     ("networking.k8s.io", "IngressClass", "ingressclasses"),
     ("networking.k8s.io", "NetworkPolicy", "networkpolicies"),

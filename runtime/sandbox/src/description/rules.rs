@@ -71,7 +71,8 @@ pub(crate) fn needed_rules(
             verbs: verbs.into_iter().map(Into::into).collect(),
             namespaces: vec!["*".into()],
             ..Rule::default()
-        };
+        }
+        .of_use();
         needed.yaml.push_str(&format!("- {rule}{comment}\n"));
         needed.rules.push(rule);
     }

@@ -221,6 +221,34 @@ fn all_watches_outside_the_grant_are_told_at_once() {
     }
 }
 
+/// Clusters are objects of the local cluster, and a rule opens those that are seen.
+#[test]
+fn a_watch_of_clusters_needs_a_rule_that_opens_some() {
+    let of_clusters = WitKind {
+        version: "v1alpha1".into(),
+        ..kind("fleet.windlass.dev", "Cluster")
+    };
+    let watch = raw_watch(of_clusters, wit::Enqueue::Mapped);
+    let description = Description::check(raw(vec![watch]), true).unwrap();
+    assert_eq!(description.watches[0].clusters, WatchClusters::Local);
+
+    let verbs = ["list", "watch"];
+    let lacks = |rules: &[Rule]| {
+        let refused = description.check_granted(&Grant::new(rules.to_vec()));
+        refused.unwrap_err().to_string()
+    };
+    let printed = "- {apiGroups: [fleet.windlass.dev], resources: [clusters], verbs: [list, watch], namespaces: [\"*\"], clusters: {local: true, names: [\"*\"]}}";
+    assert!(lacks(&[]).ends_with(printed), "{}", lacks(&[]));
+
+    let own = rule("fleet.windlass.dev", "clusters", &verbs, "*");
+    let blind = lacks(&[own.clone()]);
+    assert!(blind.contains("no rule opens one"), "{blind}");
+    assert_eq!(
+        description.check_granted(&Grant::new([own.of_use()])),
+        Ok(())
+    );
+}
+
 #[test]
 fn a_watch_in_one_granted_namespace_is_enough() {
     let description = Description::check(raw(vec![primary()]), false).unwrap();

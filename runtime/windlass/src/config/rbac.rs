@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use windlass_fleet::cluster::SHOWN_NAMESPACE;
 use windlass_fleet::grant::{ClusterFacts, ClusterRule, Right, Rule, RuleSet, Verb};
 use windlass_fleet::source::{ClusterFilter, WatchClusters};
-use windlass_fleet::{ClusterName, Pairs};
+use windlass_fleet::{ClusterName, FLEET_GROUP, Pairs};
 
 /// The clusters of a set of roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +204,13 @@ impl Work<'_> {
             needs.watches = for_watches(&needs.own, &description.watched);
             needs.own.extend(needs.watches.clone());
         }
-        needs
+        // No server is asked about the kinds that the host makes.
+        let of_servers = |rights: RuleSet| rights.without_group(FLEET_GROUP);
+        Needs {
+            own: of_servers(needs.own),
+            user: of_servers(needs.user),
+            watches: of_servers(needs.watches),
+        }
     }
 
     /// The grants of its rules in a place, within the rules of its tenant.

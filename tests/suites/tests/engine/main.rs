@@ -10,6 +10,7 @@ mod caches;
 mod filling;
 mod clients;
 mod cluster_profiles;
+mod cluster_objects;
 mod connections;
 mod election;
 mod endings;

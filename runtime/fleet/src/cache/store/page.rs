@@ -176,10 +176,15 @@ pub(crate) struct Query<'a> {
     /// Requirements on `metadata.name` and `metadata.namespace` only.
     pub(crate) fields: Option<&'a FieldSelector>,
     pub(crate) index: Option<ByIndex<'a>>,
+    /// Which objects the caller may see, beside the rules on namespaces; `None`: all.
+    pub(crate) visible: Option<&'a Visible<'a>>,
 }
 
+/// Whether a caller may see an object.
+pub(crate) type Visible<'a> = dyn Fn(&Object) -> bool + Send + Sync + 'a;
+
 impl Query<'_> {
-    fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
+    pub(crate) fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
         self.part
             .is_none_or(|part| workspace::holds(part, key.namespace.as_deref()))
             && self
@@ -191,6 +196,7 @@ impl Query<'_> {
                     _ => shown_namespace(key),
                 })
             })
+            && self.visible.is_none_or(|visible| visible(object))
     }
 
     /// The first position. `seek` finds the position of a key, or the one after it.
@@ -349,6 +355,7 @@ mod tests {
                         .unwrap(),
                     labels: random.bool().then_some(&labels),
                     fields: None,
+                    visible: None,
                     index: random.bool().then_some(by),
                 };
                 let after = ObjectKey::namespaced("b", &random.u16(..500).to_string());

@@ -24,6 +24,7 @@ fn stores() -> Arc<Stores> {
         connection,
         Arc::new(continuity),
         SharedOptions::new(CacheOptions::default()),
+        None,
         CancellationToken::new(),
         TaskTracker::new(),
         Arc::default(),

@@ -8,8 +8,9 @@ use super::charged::Charged;
 use super::read::{covers, invalid, malformed, reaches};
 use super::target::{Awaited, Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
-use crate::cache::store::{ByIndex, IndexPath, Page, Query, Store, StoreKey};
+use crate::cache::store::{ByIndex, IndexPath, Page, Query, Store, StoreKey, Visible};
 use crate::cache::watch::METADATA_LIST;
+use crate::cluster::objects::may_see;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{List, Object};
@@ -38,6 +39,10 @@ impl Client {
         let resource = &target.resource;
         check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
+        if let Some(made) = target.made() {
+            let store = self.store_of_made(&target, made, options.mode)?;
+            return self.list_cached(&target, &plan, options, &[store]).await;
+        }
         match options.mode {
             _ if target.is_live => self.list_live(&target, &plan, options).await,
             // A grant on single objects starts no cache of the kind. Caches that already run may answer.
@@ -130,6 +135,9 @@ impl Client {
     ) -> Result<ListPage, ApiError> {
         let kind = &target.resource.kind;
         let (fields, index) = self.cached_fields(kind, plan, options)?;
+        let grant = self.grant();
+        let visible = |object: &Object| may_see(&grant, object);
+        let visible: Option<&Visible<'_>> = target.made().map(|_| &visible as _);
         let mut page = ListPage::default();
         let (mut at, mut after) = cached_position(plan, options.continue_token.as_deref())?;
         loop {
@@ -150,6 +158,7 @@ impl Client {
                 labels: plan.labels.as_ref(),
                 fields: fields.as_ref(),
                 index,
+                visible,
             };
             let room = plan.limit - page.items.len();
             let found = store.page(&query, after.as_ref(), room).await;

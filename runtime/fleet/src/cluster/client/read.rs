@@ -39,6 +39,9 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let subresource = options.subresource.as_deref();
         self.check_object(&target.resource, subresource, Verb::Get, key)?;
+        if let Some(made) = target.made() {
+            return self.get_made(&target, made, key, options);
+        }
         if options.mode == ReadMode::Live || subresource.is_some() || target.is_live {
             return self.get_live(&target, key, options).await;
         }

@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::api::{ApiCode, ApiError};
+use crate::cache::made::Made;
 use crate::cluster::backend::Backend;
 use crate::cluster::call_scope::{OVERDUE, cancelled};
 use crate::cluster::scope::Scope;
@@ -47,6 +48,13 @@ pub(super) struct Target {
     pub(super) is_live: bool,
 }
 
+impl Target {
+    /// What makes its objects, if the host does: then no call of it goes to the server.
+    pub(super) fn made(&self) -> Option<&Arc<dyn Made>> {
+        self.backend.stores.made(&self.resource.kind)
+    }
+}
+
 impl Client {
     /// Finds the resource of a kind. A group that no rule names is denied before discovery is asked.
     pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
@@ -57,7 +65,7 @@ impl Client {
             return Err(self.ungranted(&grant, kind));
         }
         let backend = self.backend().await?;
-        let (resource, is_live) = match backend.discovery.get(kind) {
+        let (resource, is_live) = match backend.resource(kind) {
             Some(resource) => (resource, false),
             None => {
                 let awaited = Awaited::Discovery(kind);
@@ -111,13 +119,23 @@ impl Client {
         }
     }
 
+    /// As [`Self::target`], for a write.
+    pub(super) async fn writable(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
+        let target = self.target(kind).await?;
+        if target.made().is_none() {
+            return Ok(target);
+        }
+        let message = format!("{kind} is read-only: the host makes its objects");
+        Err(ApiError::host(ApiCode::Invalid, message))
+    }
+
     /// The resource of a kind that is not known yet, and whether no cache can have objects of it.
     async fn unknown_resource(
         &self,
         backend: &Backend,
         kind: &GroupVersionKind,
     ) -> Result<(Arc<Resource>, bool), ApiError> {
-        match backend.discovery.resolve(&backend.connection, kind).await {
+        match backend.resolve(kind).await {
             Ok(resource) => Ok((resource, false)),
             Err(error) if error.code == ApiCode::UnknownKind => {
                 let own = self.cluster.own_kind(backend, kind, error).await?;

@@ -40,7 +40,7 @@ impl Client {
         object: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
         let namespace = named.namespace(&target.resource)?;
@@ -70,7 +70,7 @@ impl Client {
         object: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
         let key = Named::read(&object)?.key(resource)?;
@@ -95,7 +95,7 @@ impl Client {
         patch: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
         check_key(resource, key)?;
@@ -115,7 +115,7 @@ impl Client {
         object: Json,
         options: &ApplyOptions,
     ) -> Result<Json, ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
         let key = Named::read(&object)?.key(resource)?;
@@ -144,7 +144,7 @@ impl Client {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         check_key(&target.resource, key)?;
         self.check_object(&target.resource, None, Verb::Delete, key)?;
         let path = self.object_path(&target.resource, key, None)?;
@@ -168,7 +168,7 @@ impl Client {
         selection: &Selection,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let target = self.target(kind).await?;
+        let target = self.writable(kind).await?;
         let resource = &target.resource;
         if options.uid.is_some() || options.resource_version.is_some() {
             return Err(ApiError::host(

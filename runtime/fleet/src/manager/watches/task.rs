@@ -120,7 +120,7 @@ impl Task {
         let kind = &self.plan.watch.kind;
         let mut arrival = None;
         loop {
-            let error = match backend.discovery.resolve(&backend.connection, kind).await {
+            let error = match backend.resolve(kind).await {
                 Ok(resource) => return resource,
                 Err(error) => error,
             };
@@ -296,7 +296,8 @@ impl Task {
         }
         // One store of the whole server serves all clusters that are parts of it.
         key.namespace = namespace.filter(|_| self.cluster.scope().is_whole());
-        if !labels.is_empty() && self.is_only_selection(backend, &labels) {
+        let of_server = !resource.kind.is_of_host();
+        if !labels.is_empty() && of_server && self.is_only_selection(backend, &labels) {
             key.label_selector = labels;
         }
         key

@@ -6,7 +6,7 @@ use crate::guests::{Lack, ReconcilerNeeds};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_fleet::grant::{ClusterRule, Need, RuleSet};
-use windlass_fleet::{ClusterName, GroupVersionKind, Rule};
+use windlass_fleet::{ClusterName, FLEET_GROUP, GroupVersionKind, Rule};
 
 /// What is wrong with the rules.
 #[derive(Debug, Default, Serialize)]
@@ -110,9 +110,13 @@ fn named(granted: &[Rule], own: bool) -> BTreeSet<&str> {
 /// of the needs, else for all.
 fn rules(needs: &BTreeSet<Need>, granted: &[Rule]) -> Vec<Rule> {
     let [own, other] = [true, false].map(|own| named(granted, own));
-    let mut by_cluster: BTreeMap<Option<&ClusterName>, RuleSet> = BTreeMap::new();
+    // The kinds of the host apart: their rules open clusters.
+    let mut by_cluster: BTreeMap<(Option<&ClusterName>, bool), RuleSet> = BTreeMap::new();
     for need in needs {
-        let rights = by_cluster.entry(need.cluster.as_ref()).or_default();
+        let is_of_host = &*need.right.group == FLEET_GROUP;
+        let rights = by_cluster
+            .entry((need.cluster.as_ref(), is_of_host))
+            .or_default();
         let named = match need.cluster {
             None => &own,
             Some(_) => &other,
@@ -126,7 +130,7 @@ fn rules(needs: &BTreeSet<Need>, granted: &[Rule]) -> Vec<Rule> {
     }
     // Clusters with the same rights have the same rules.
     let mut merged: Vec<(Option<ClusterRule>, RuleSet)> = Vec::new();
-    for (cluster, mut rights) in by_cluster {
+    for ((cluster, _), mut rights) in by_cluster {
         rights.reduce();
         let clusters = cluster.map(ClusterRule::only);
         let is_other = |clusters: &Option<ClusterRule>| {
@@ -141,9 +145,12 @@ fn rules(needs: &BTreeSet<Need>, granted: &[Rule]) -> Vec<Rule> {
         }
     }
     let rules = merged.into_iter().flat_map(|(clusters, rights)| {
-        rights.rules().into_iter().map(move |rule| Rule {
-            clusters: clusters.clone(),
-            ..rule
+        rights.rules().into_iter().map(move |rule| {
+            Rule {
+                clusters: clusters.clone(),
+                ..rule
+            }
+            .of_use()
         })
     });
     rules.collect()

@@ -89,6 +89,19 @@ fn rules_are_merged_sorted_and_printed_once() {
 }
 
 #[test]
+fn no_server_is_asked_for_the_kinds_of_the_host() {
+    let spec = reconciler(
+        r#"[{apiGroups: [fleet.windlass.dev], resources: [clusters], verbs: [get, list, watch], namespaces: ["*"], clusters: {local: true, names: ["*"]}},
+            {apiGroups: [""], resources: [configmaps], verbs: [get], namespaces: ["*"], clusters: {local: true}}]"#,
+    );
+    for side in [Side::Local, Side::Members] {
+        let roles = print(side, &[alone(&spec, None)], &ManagerSpec::default());
+        assert!(!roles.contains("fleet.windlass.dev"), "{roles}");
+        assert_eq!(roles.contains("configmaps"), side == Side::Local, "{roles}");
+    }
+}
+
+#[test]
 fn what_is_granted_in_namespaces_is_a_role_in_each() {
     let spec = reconciler(
         r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, "*"], namespaces: [a, b]}]"#,
