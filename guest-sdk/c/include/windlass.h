@@ -49,6 +49,11 @@ typedef struct {
     const char *kind;
 } windlass_kind;
 
+/* Clusters as objects of the local cluster, which a guest watches and lists as it does any kind: one for each cluster that a rule
+ * opens. metadata.labels and annotations are the cluster's labels and properties, spec.name is its name in requests and for
+ * windlass_open, status has state, ready and reason. The host makes them, and nobody writes them. */
+#define WINDLASS_FLEET_CLUSTER ((windlass_kind){"fleet.windlass.dev", "v1alpha1", "Cluster"})
+
 /* Namespace (NULL for cluster-scoped objects) and name. */
 typedef struct {
     const char *ns;

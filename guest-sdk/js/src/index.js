@@ -12,6 +12,6 @@ export { ApiError, NotReady, Retry, TerminalError } from './errors.js';
 export { defineMapper, defineReconciler, requeueAfter } from './export.js';
 export { hasFinalizer, isDeleting } from './finalizers.js';
 export { log } from './log.js';
-export { controllerOf, controllerReference, keyOf, kind, ownerReference, setController, setOwner } from './object.js';
+export { FleetCluster, controllerOf, controllerReference, keyOf, kind, ownerReference, setController, setOwner } from './object.js';
 export { operation, values } from './operation.js';
 export { readiness } from './readiness.js';

@@ -15,6 +15,8 @@ import { ApiError } from './errors.js';
  */
 export const kind = (apiVersion, kind) => Object.freeze({ apiVersion: text('apiVersion', apiVersion), kind: text('kind', kind) });
 
+export const FleetCluster = kind('fleet.windlass.dev/v1alpha1', 'Cluster');
+
 /** @param {{ metadata: sdk.ObjectKey }} object */
 export function keyOf({ metadata: { namespace, name } }) {
   return namespace == null ? { name } : { namespace, name };

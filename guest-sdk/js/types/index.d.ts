@@ -70,6 +70,30 @@ export interface Kind<T extends KubernetesObject = KubernetesObject> {
 /** Makes a kind whose objects have a type: `const Pods = kind<Pod>('v1', 'Pod')`. */
 export function kind<T extends KubernetesObject = KubernetesObject>(apiVersion: string, kind: string): Kind<T>;
 
+/**
+ * A cluster as an object of the local cluster, which a guest watches and lists as it does any kind: one for each cluster that a rule opens.
+ * Its labels are those of the cluster, its annotations the properties. The host makes it, and nobody writes it.
+ */
+export interface FleetCluster extends KubernetesObject {
+  spec: {
+    /** The cluster's name in requests and for `fleet.open`. The name of the object differs only where it could not be one. */
+    name: string;
+    /** The Provider that found it. */
+    provider?: string;
+  };
+  status: {
+    state: 'Connecting' | 'Syncing' | 'Ready' | 'Degraded';
+    /** Whether the cluster answers and its caches are filled. */
+    ready: boolean;
+    /** Why it is in that state, for people. */
+    reason: string;
+    conditions: Condition[];
+  };
+}
+
+/** The kind of clusters. */
+export const FleetCluster: Kind<FleetCluster>;
+
 /** Namespace and name of an object. */
 export interface ObjectKey {
   /** Absent for cluster-scoped objects. */

@@ -60,6 +60,7 @@ from .finalizers import has_finalizer
 from .fleet import ClusterInfo
 from .host import config, now, timestamp
 from .objects import (
+    FLEET_CLUSTER,
     Key,
     Kind,
     Object,
@@ -78,6 +79,7 @@ from .reconciler import DONE, Action, Mapper, Reconciler, Request, requeue_after
 
 __all__ = [
     "DONE",
+    "FLEET_CLUSTER",
     "Action",
     "AlreadyExists",
     "ApiCode",

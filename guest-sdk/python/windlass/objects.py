@@ -45,6 +45,12 @@ class Kind:
         return f"{self.api_version}/{self.kind}"
 
 
+FLEET_CLUSTER = Kind("fleet.windlass.dev", "v1alpha1", "Cluster")
+"""Clusters as objects of the local cluster, which a guest watches and lists as it does any kind: one for each cluster that a
+rule opens. ``metadata.labels`` and ``annotations`` are the cluster's labels and properties, ``spec.name`` is its name in requests
+and for ``fleet.open``, ``status`` has ``state``, ``ready`` and ``reason``. The host makes them, and nobody writes them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """Namespace and name; the namespace of a cluster-scoped object is ``None``. Every function that takes one also takes

@@ -6,7 +6,9 @@
 use crate::cluster::Cluster;
 use crate::error::ApiError;
 use crate::raw;
+use crate::resource::Metadata;
 use crate::types::{ClusterInfo, Operation, Reply};
+use serde::{Deserialize, Serialize};
 
 /// The granted clusters, sorted by name.
 ///
@@ -44,4 +46,43 @@ pub fn local() -> Result<Cluster, ApiError> {
 #[must_use]
 pub fn batch(operations: &[(String, Operation)]) -> Vec<Result<Reply, ApiError>> {
     raw::fleet_batch(operations)
+}
+
+/// A cluster as an object of the local cluster, which a guest watches and lists as it does any kind: one for each cluster that a rule
+/// opens. The host makes it, and nobody writes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetCluster {
+    /// Labels of the cluster, and its properties as annotations.
+    pub metadata: Metadata,
+    /// Which cluster it is.
+    #[serde(default)]
+    pub spec: FleetClusterSpec,
+    /// How the cluster is.
+    #[serde(default)]
+    pub status: FleetClusterStatus,
+}
+crate::kind!(FleetCluster, "fleet.windlass.dev/v1alpha1", "Cluster");
+
+/// Which cluster a [`FleetCluster`] is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetClusterSpec {
+    /// Its name in requests and for [`open`]. The name of the object differs only where it could not be one.
+    pub name: String,
+    /// The Provider that found it.
+    #[serde(default)]
+    pub provider: Option<String>,
+}
+
+/// How the cluster of a [`FleetCluster`] is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetClusterStatus {
+    /// `Connecting`, `Syncing`, `Ready` or `Degraded`.
+    #[serde(default)]
+    pub state: String,
+    /// Whether it answers and its caches are filled.
+    #[serde(default)]
+    pub ready: bool,
+    /// Why it is in that state, for people.
+    #[serde(default)]
+    pub reason: String,
 }

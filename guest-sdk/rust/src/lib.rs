@@ -107,6 +107,7 @@ pub use cluster::{Cluster, Effect, Objects, OfKind, Written};
 pub use config::{config, now};
 pub use dependents::Dependents;
 pub use error::{ApiError, Context, Error, Result};
+pub use fleet::{FleetCluster, FleetClusterSpec, FleetClusterStatus};
 pub use readiness::readiness;
 pub use resource::{
     Condition, ConditionStatus, Identity, Kind, Metadata, Object, OwnerReference, Resource, Typed,

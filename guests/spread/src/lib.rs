@@ -2,19 +2,16 @@
 //! point: [`Spread`].
 //!
 //! A request belongs to the cluster that gets the copy, so an unreachable cluster delays only its own requests.
-//! A request names a ConfigMap, or the Namespace `default` for a new cluster.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_sdk::prelude::*;
-use windlass_sdk::{ClusterScope, GroupVersionKind, Mapper, Operation, fleet};
+use windlass_sdk::{Change, ClusterScope, FleetCluster, GroupVersionKind, Mapper, fleet};
 
 /// The label of originals, in the local cluster. Its value does not matter.
 const SPREAD: &str = "hub.windlass.dev/spread";
 /// The label of copies. Objects without it are never changed.
 const COPY: &str = "hub.windlass.dev/copy";
-/// Operations of a batch; the host takes up to 1000.
-const BATCH: usize = 100;
 
 /// The parts of a ConfigMap that matter here.
 #[derive(Serialize, Deserialize)]
@@ -60,10 +57,8 @@ impl Reconciler for Spread {
     fn describe() -> Result<Description> {
         let copies = Watch::new::<ConfigMap>().labels(COPY);
         let originals = Watch::new::<ConfigMap>().labels(SPREAD);
-        // Every cluster has this Namespace, so its event announces a new cluster.
-        let default = Watch::of(GroupVersionKind::new("v1", "Namespace"))
-            .fields("metadata.name=default")
-            .metadata_only();
+        // What happens to a cluster's state afterwards asks for nothing.
+        let clusters = Watch::new::<FleetCluster>().on(Change::Labels);
         Ok(
             Description::new("keeps ConfigMaps of the hub in all clusters")
                 .primary_watch(copies.clusters(ClusterScope::Provider))
@@ -72,39 +67,36 @@ impl Reconciler for Spread {
                         .clusters(ClusterScope::Local)
                         .enqueue(Enqueue::Mapped),
                 )
-                .watch(
-                    default
-                        .clusters(ClusterScope::Provider)
-                        .enqueue(Enqueue::Mapped),
-                ),
+                .watch(clusters.enqueue(Enqueue::Mapped)),
         )
     }
 
     fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {
-        match request.key.namespace {
-            Some(_) => bring_in_line(&request.key, cluster)?,
-            None => fill(cluster)?,
-        }
+        bring_in_line(&request.key, cluster)?;
         Ok(Action::Done)
     }
 }
 
 impl Mapper for Spread {
-    fn map(cluster: &Cluster, _: &GroupVersionKind, objects: &[Object]) -> Result<Vec<Request>> {
-        let Some(key) = objects.first().map(Object::key) else {
+    /// The objects are the hub's: an original asks for a copy in each cluster, a cluster for a copy of each original.
+    fn map(hub: &Cluster, kind: &GroupVersionKind, objects: &[Object]) -> Result<Vec<Request>> {
+        let Some(object) = objects.last() else {
             return Ok(Vec::new());
         };
-        let own = cluster.name();
-        let ask = |cluster: String| Request {
-            cluster,
-            key: key.clone(),
-        };
-        if !own.is_empty() {
-            return Ok(vec![ask(own)]);
+        if *kind == FleetCluster::KIND.into() {
+            let cluster = object.text_at("/spec/name").unwrap_or_default();
+            let originals = hub.list::<ConfigMap>(&ListOptions::default().labels(SPREAD))?;
+            return Ok(originals.iter().map(|of| ask(cluster, of.key())).collect());
         }
-        let all = fleet::clusters()?.into_iter().map(|info| info.name);
-        Ok(all.filter(|name| !name.is_empty()).map(ask).collect())
+        let all = fleet::clusters()?.into_iter();
+        let others = all.filter(|cluster| !cluster.name.is_empty());
+        Ok(others.map(|to| ask(&to.name, object.key())).collect())
     }
+}
+
+fn ask(cluster: &str, key: ObjectKey) -> Request {
+    let cluster = cluster.to_owned();
+    Request { cluster, key }
 }
 
 /// Makes one ConfigMap of a cluster equal to the hub's.
@@ -133,40 +125,6 @@ fn bring_in_line(key: &ObjectKey, cluster: &Cluster) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Copies the missing ConfigMaps to a cluster. Wrong copies have their own requests.
-fn fill(cluster: &Cluster) -> Result<()> {
-    let originals = fleet::local()?.list::<ConfigMap>(&ListOptions::default().labels(SPREAD))?;
-    let originals: Vec<_> = originals
-        .into_iter()
-        .filter(ConfigMap::is_original)
-        .collect();
-    let mut failures = Vec::new();
-    for some in originals.chunks(BATCH) {
-        let reads: Vec<_> = some
-            .iter()
-            .map(|original| Operation::get::<ConfigMap>(&original.key()))
-            .collect();
-        let mut creates = Vec::new();
-        for (original, read) in some.iter().zip(cluster.batch(&reads)) {
-            match read?.object::<ConfigMap>()? {
-                None => creates.push(Operation::create(&original.copy())?),
-                Some(there) if there.is_labelled(COPY) => {}
-                Some(_) => failures.push(in_the_way(&original.key()).to_string()),
-            }
-        }
-        let refused = cluster.batch(&creates).into_iter().filter_map(Result::err);
-        failures.extend(refused.map(|error| error.to_string()));
-    }
-    match failures.first() {
-        None => Ok(()),
-        Some(first) => Err(Error::retry(format!(
-            "{} of {} are not copied yet: {first}",
-            failures.len(),
-            originals.len()
-        ))),
-    }
 }
 
 /// Another ConfigMap has the name. The reconcile is retried, because no event reports its deletion.
