@@ -52,6 +52,8 @@ mod memory;
 mod memory_hub;
 #[path = "program/mongodb.rs"]
 mod mongodb;
+#[path = "program/pages.rs"]
+mod pages;
 #[path = "program/publishing.rs"]
 mod publishing;
 #[path = "program/readme.rs"]

@@ -27,23 +27,6 @@ pub(crate) fn typescript() -> Result<(String, Project)> {
 }
 
 #[tokio::test]
-#[ignore = "needs other languages' tools"]
-async fn the_programs_of_the_recipes_are_programs() -> Result<()> {
-    let (tsc, project) = typescript()?;
-    let page = fs::read_to_string(windlass_harness::repository().join("docs/recipes.md"))?;
-    let blocks = page.split("```ts\n").skip(1);
-    let programs: Vec<&str> = blocks
-        .filter_map(|block| block.split("```").next())
-        .collect();
-    ensure!(programs.len() >= 4, "programs are in blocks of ts");
-    for (number, program) in programs.into_iter().enumerate() {
-        project.write(&format!("recipe{number}.ts"), program)?;
-    }
-    succeeds(project.path(), &tsc, &["-p", "."]).await?;
-    Ok(())
-}
-
-#[tokio::test]
 #[ignore = "needs real servers and other languages' tools"]
 async fn types_in_typescript_are_checked_where_they_are_used() -> Result<()> {
     let (tsc, project) = typescript()?;
