@@ -9,11 +9,14 @@ import re
 ID = re.compile(r' id="([^"]+)"')
 NAME = re.compile(r'<span class="(?:n\w?|kt)">(\w+)</span>')
 TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
-HEAD = re.compile(r"<th[^>]*>(.*?)</th>", re.DOTALL)
+HEAD = re.compile(r"<th(?: [^>]*)?>(.*?)</th>", re.DOTALL)
 ROW = re.compile(r"<tr>\s*<td.*?</tr>", re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
 CODE = re.compile(r"<code>([^<]*)</code>")
-MAY_BREAK = re.compile(r"(?<=[A-Za-z])([./_])(?=[A-Za-z])")
+MAY_BREAK = re.compile(r"(?<=[A-Za-z\]][./_])(?=[A-Za-z])")
+# Also between the words of a name that is long.
+MAY_BREAK_LONG = re.compile(MAY_BREAK.pattern + "|(?<=[a-z])(?=[A-Z])")
+LONG = 30
 # Columns of a table that is wide.
 WIDE = 4
 
@@ -31,7 +34,7 @@ def on_page_content(html: str, page, **_) -> str:
 
 
 def of_table(table: str) -> str:
-    table = CODE.sub(lambda code: "<code>" + MAY_BREAK.sub(r"\1<wbr>", code[1]) + "</code>", table)
+    table = CODE.sub(breakable, table)
     heads = [TAG.sub("", head) for head in HEAD.findall(table)]
     if len(heads) < WIDE:
         return table
@@ -41,3 +44,8 @@ def of_table(table: str) -> str:
         return re.sub(r"<td\b", lambda _: f'<td data-name="{next(names, "")}"', match[0])
 
     return ROW.sub(row, table).replace("<table>", "<table data-wide>", 1)
+
+
+def breakable(code: re.Match[str]) -> str:
+    places = MAY_BREAK_LONG if len(code[1]) > LONG else MAY_BREAK
+    return f"<code>{places.sub('<wbr>', code[1])}</code>"
