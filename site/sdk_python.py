@@ -7,6 +7,7 @@ import ast
 import copy
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 from listing import block
@@ -14,6 +15,10 @@ from listing import block
 # Of reStructuredText: :class:`Cluster`, and the end of a paragraph before code.
 ROLE = re.compile(r":\w+:`~?([^`]*)`")
 CODE_FOLLOWS = re.compile(r"(\s)?::$", re.MULTILINE)
+# Between two arguments, and not inside of brackets.
+AT_COMMA = re.compile(r", (?![^\[(]*[\])])")
+# Of a line.
+WIDTH = 88
 
 
 def python(folder: Path) -> str:
@@ -117,13 +122,19 @@ def signature(node: ast.FunctionDef, of_class: bool) -> str:
     if of_class:
         del arguments.args[:1]
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"({ast.unparse(arguments)}){returns}"
+    text = ast.unparse(arguments)
+    if len(text) + len(returns) > WIDTH - 20:
+        text = "".join(f"\n    {argument}," for argument in AT_COMMA.split(text)) + "\n"
+    return f"({text}){returns}"
 
 
 def plain(text) -> str:
     """A docstring without the marks of reStructuredText."""
     text = ROLE.sub(r"\1", inspect.cleandoc(text or "")).replace("``", "`")
-    return CODE_FOLLOWS.sub(lambda match: ":" if match.group(1) is None else "", text)
+    text = CODE_FOLLOWS.sub(lambda match: ":" if match.group(1) is None else "", text)
+    # Code is indented, and stays as it is; so do lists.
+    paragraphs = (part if part.startswith((" ", "*", "-")) else textwrap.fill(part, WIDTH) for part in text.split("\n\n"))
+    return "\n\n".join(paragraphs)
 
 
 def docstring(doc: str, depth: int = 1) -> str:
