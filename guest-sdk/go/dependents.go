@@ -18,6 +18,9 @@ const ownerLabel = "windlass.dev/owner"
 type Dependents struct {
 	// Kinds are the kinds of the dependents. An object of one of them that is no longer desired is deleted.
 	Kinds []GroupVersionKind
+	// Recreate are those of the kinds whose objects are deleted and created again if the server does not take a change (HTTP 422), as of a
+	// field that is immutable. Nil: none.
+	Recreate []GroupVersionKind
 	// Finalizer is held by the primary object until its deletion is done. It is needed for clean-ups, and for dependents that the
 	// primary object cannot own. "": none.
 	Finalizer string
@@ -61,7 +64,7 @@ func (d Dependents) Indexes(further ...Index) []Index {
 
 // Reconcile applies the desired objects, deletes those that are no longer desired, and sets the conditions Ready and Progressing of the
 // primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents that are not
-// owned, and removes the finalizer.
+// owned, and removes the finalizer. A failure of one keeps none of the others from being applied or deleted.
 func (d Dependents) Reconcile(cluster *Cluster, primary Object, desired ...Object) (Result, error) {
 	if d.Recheck == 0 {
 		d.Recheck = 10 * time.Second
@@ -76,72 +79,29 @@ func (d Dependents) Reconcile(cluster *Cluster, primary Object, desired ...Objec
 }
 
 // keep brings the dependents of a living object to their desired state.
-func (d Dependents) keep(cluster *Cluster, primary Object, desired []Object) (done Result, err error) {
-	wanted := make([]Object, len(desired))
-	names := make(map[identity]bool, len(desired))
-	for i, object := range desired {
+func (d Dependents) keep(cluster *Cluster, primary Object, objects []Object) (done Result, err error) {
+	wanted := make([]desired, len(objects))
+	for i, object := range objects {
 		if wanted[i], err = d.prepared(primary, object); err != nil {
 			return done, err
 		}
-		names[identityOf(wanted[i])] = true
 	}
 	if d.Finalizer != "" {
 		if _, err := cluster.EnsureFinalizer(primary, d.Finalizer); err != nil {
 			return done, err
 		}
 	}
-	found, err := d.ofOwner(cluster, primary)
+	found, err := d.ofOwner(cluster, primary, wanted)
 	if err != nil {
 		return done, err
 	}
-	present := make(map[identity]Object, len(found))
+	run := pass{parts: d, cluster: cluster, wanted: wanted, found: found, present: make(map[identity]Object, len(found))}
 	for _, object := range found {
-		present[identityOf(object)] = object
+		run.present[identityOf(object)] = object
 	}
-	if err := d.apply(cluster, primary, wanted, present); err != nil {
-		return done, err
-	}
-	gone := slices.DeleteFunc(found, func(object Object) bool { return names[identityOf(object)] })
-	if _, err := remove(cluster, gone); err != nil {
-		return done, err
-	}
-	var waiting []string
-	for _, object := range wanted {
-		if why := d.Ready(present[identityOf(object)]); why != "" {
-			waiting = append(waiting, named(object)+": "+why)
-		}
-	}
-	if len(waiting) == 0 {
-		return done, report(cluster, primary, "Ready", "all dependents are ready", d.Status)
-	}
-	return RequeueAfter(d.Recheck), report(cluster, primary, "NotReady", "waits for "+summary(waiting), d.Status)
-}
-
-// apply applies what differs, and puts what is stored into present.
-func (d Dependents) apply(cluster *Cluster, primary Object, wanted []Object, present map[identity]Object) error {
-	missing := slices.DeleteFunc(slices.Clone(wanted), func(object Object) bool {
-		found := present[identityOf(object)]
-		return found != nil && covers(map[string]any(found), map[string]any(object))
-	})
-	if len(missing) == 0 {
-		return nil
-	}
-	operations := make([]Operation, len(missing))
-	for i, object := range missing {
-		operations[i] = OpApply(object, Force)
-	}
-	for i, reply := range cluster.Batch(operations...) {
-		stored, err := reply.Object()
-		if err != nil {
-			message := fmt.Sprintf("%s: %v", named(missing[i]), err)
-			if failed := report(cluster, primary, "ApplyFailed", message, nil); failed != nil {
-				return failed
-			}
-			return err
-		}
-		present[identityOf(missing[i])] = stored
-	}
-	return nil
+	run.applyAll()
+	run.deleteOthers()
+	return run.end(primary)
 }
 
 // end ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.
@@ -158,11 +118,13 @@ func (d Dependents) end(cluster *Cluster, primary Object) (done Result, err erro
 	if err != nil {
 		return done, err
 	}
-	removed, err := remove(cluster, left)
-	if err != nil {
-		return done, err
+	removed := remove(cluster, left)
+	for _, each := range removed {
+		if each.err != nil {
+			return done, each.err
+		}
 	}
-	if removed {
+	if len(removed) > 0 {
 		if left, err = d.notOwned(cluster, primary); err != nil {
 			return done, err
 		}
@@ -179,31 +141,31 @@ func (d Dependents) end(cluster *Cluster, primary Object) (done Result, err erro
 }
 
 // prepared is a desired object as it is applied: with its owner, or the label alone where it cannot have one.
-func (d Dependents) prepared(primary, object Object) (Object, error) {
+func (d Dependents) prepared(primary, object Object) (none desired, err error) {
 	if !slices.Contains(d.Kinds, object.GVK()) {
-		return nil, refused(named(object) + ": its kind is not among those of the dependents")
+		return none, refused(named(object) + ": its kind is not among those of the dependents")
 	}
 	made, err := copied(object)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	if primary.UID() == "" {
-		return nil, refused(named(primary) + " has no uid: take an owner that was read from a cluster")
+		return none, refused(named(primary) + " has no uid: take an owner that was read from a cluster")
 	}
 	made.Set(primary.UID(), "metadata", "labels", ownerLabel)
 	switch namespace := primary.Key().Namespace; {
 	case namespace == "" || namespace == made.Key().Namespace:
 		if err := made.SetController(primary.ControllerReference()); err != nil {
-			return nil, err
+			return none, err
 		}
 	case d.Finalizer == "":
-		return nil, refused(fmt.Sprintf("%s cannot be owned by %s: give the dependents a finalizer", named(made), named(primary)))
+		return none, refused(fmt.Sprintf("%s cannot be owned by %s: give the dependents a finalizer", named(made), named(primary)))
 	}
-	return stamped(made)
+	return desiredOf(made)
 }
 
-// ofOwner are the dependents that exist.
-func (d Dependents) ofOwner(cluster *Cluster, primary Object) (found []Object, err error) {
+// ofOwner are the dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
+func (d Dependents) ofOwner(cluster *Cluster, primary Object, wanted []desired) (found []Object, err error) {
 	index := IndexedBy{ownerLabel, primary.UID()}
 	operations := make([]Operation, len(d.Kinds))
 	for i, kind := range d.Kinds {
@@ -211,7 +173,10 @@ func (d Dependents) ofOwner(cluster *Cluster, primary Object) (found []Object, e
 	}
 	for i, reply := range cluster.Batch(operations...) {
 		objects, err := reply.Objects()
-		if err != nil {
+		switch {
+		case isDefined(err, d.Kinds[i], wanted):
+			continue
+		case err != nil:
 			return nil, err
 		}
 		found = append(found, objects...)
@@ -229,27 +194,8 @@ func (d Dependents) ofOwner(cluster *Cluster, primary Object) (found []Object, e
 }
 
 func (d Dependents) notOwned(cluster *Cluster, primary Object) ([]Object, error) {
-	found, err := d.ofOwner(cluster, primary)
+	found, err := d.ofOwner(cluster, primary, nil)
 	return slices.DeleteFunc(found, func(object Object) bool { return object.isOwnedBy(primary.UID()) }), err
-}
-
-// remove deletes these objects, and not newer ones of the same names, and reports whether there was something to delete.
-func remove(cluster *Cluster, objects []Object) (bool, error) {
-	var operations []Operation
-	for _, object := range objects {
-		if !object.Deleting() {
-			operations = append(operations, OpDelete(object.GVK(), object.Key(), IfUID(object.UID())))
-		}
-	}
-	if len(operations) == 0 {
-		return false, nil
-	}
-	for _, reply := range cluster.Batch(operations...) {
-		if err := IgnoreNotFound(reply.Err); err != nil {
-			return true, err
-		}
-	}
-	return true, nil
 }
 
 // report writes the conditions Ready and Progressing.
@@ -282,14 +228,6 @@ type identity struct {
 }
 
 func identityOf(object Object) identity { return identity{object.GVK(), object.Key()} }
-
-// summary is the first text, and how many more there are.
-func summary(texts []string) string {
-	if len(texts) > 1 {
-		return fmt.Sprintf("%s, and %d more", texts[0], len(texts)-1)
-	}
-	return texts[0]
-}
 
 func refused(message string) error {
 	return &APIError{Code: CodeInvalid, Reason: "Invalid", Message: message}

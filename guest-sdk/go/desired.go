@@ -2,12 +2,7 @@ package windlass
 
 import (
 	"encoding/json"
-	"fmt"
-	"hash/fnv"
-	"io"
-	"maps"
 	"reflect"
-	"slices"
 )
 
 // Effect is what a write that may have nothing to do did.
@@ -34,28 +29,26 @@ type Written struct {
 // Changed reports whether something was written that the server did not have.
 func (w Written) Changed() bool { return w.Effect != Unchanged }
 
-// applied is the annotation with the fingerprint of what was applied: by it a field is found that is no longer desired.
-const applied = "windlass.dev/applied"
-
 // Ensure is [Cluster.Apply] with [Force], only if something differs: a field that is not as desired, or one that was applied by
 // Ensure before and is no longer desired. The annotation windlass.dev/applied has a fingerprint of what was applied.
 func (c *Cluster) Ensure(object Object) (Written, error) {
-	desired, err := stamped(object)
+	wanted, err := desiredOf(object)
 	if err != nil {
 		return Written{}, err
 	}
-	present, err := c.Get(desired.GVK(), desired.Key())
-	if err != nil || present != nil && covers(map[string]any(present), map[string]any(desired)) {
+	present, err := c.Get(wanted.object.GVK(), wanted.object.Key())
+	if err != nil || present != nil && wanted.heldBy(present) {
 		return Written{present, Unchanged}, err
 	}
-	stored, err := c.Apply(desired, Force)
+	stored, err := c.Apply(wanted.next(present), Force)
+	if err == nil && !wanted.heldBy(stored) {
+		stored, err = c.Apply(wanted.noted(stored), Force)
+	}
 	switch {
 	case err != nil:
 		return Written{}, err
 	case present == nil:
 		return Written{stored, Created}, nil
-	case present.ResourceVersion() == stored.ResourceVersion():
-		return Written{stored, Unchanged}, nil
 	}
 	return Written{stored, Updated}, nil
 }
@@ -117,16 +110,6 @@ func (c *Cluster) writeStatus(kind GroupVersionKind, key ObjectKey, present Obje
 	return Written{stored, Updated}, err
 }
 
-// stamped is a copy of an object with the fingerprint of its fields.
-func stamped(object Object) (Object, error) {
-	desired, err := copied(object)
-	if err != nil {
-		return nil, err
-	}
-	desired.Set(fingerprint(map[string]any(desired)), "metadata", "annotations", applied)
-	return desired, nil
-}
-
 // copied is a copy with the types that a value has when it is read.
 func copied(value map[string]any) (Object, error) {
 	text, err := json.Marshal(value)
@@ -138,27 +121,6 @@ func copied(value map[string]any) (Object, error) {
 		return nil, unfit("decode", "an object", err)
 	}
 	return object, nil
-}
-
-// covers reports whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with
-// the same fields.
-func covers(present, desired any) bool {
-	switch desired := desired.(type) {
-	case map[string]any:
-		fields, ok := present.(map[string]any)
-		for name, each := range desired {
-			ok = ok && covers(fields[name], each)
-		}
-		return ok
-	case []any:
-		items, ok := present.([]any)
-		ok = ok && len(items) == len(desired)
-		for i := range desired {
-			ok = ok && covers(items[i], desired[i])
-		}
-		return ok
-	}
-	return present == desired
 }
 
 // difference is the merge patch that gives present the fields of desired.
@@ -175,37 +137,4 @@ func difference(present, desired map[string]any) map[string]any {
 		}
 	}
 	return patch
-}
-
-// fingerprint is FNV-1a over a value, with sorted names: the same for equal values, in every language's SDK.
-func fingerprint(value any) string {
-	hash := fnv.New32a()
-	walk(hash, value)
-	return fmt.Sprintf("%08x", hash.Sum32())
-}
-
-func walk(into io.Writer, value any) {
-	switch value := value.(type) {
-	case nil:
-		io.WriteString(into, "n")
-	case bool:
-		io.WriteString(into, fmt.Sprint(value)[:1])
-	case string:
-		io.WriteString(into, `"`+value+"\x00")
-	case []any:
-		io.WriteString(into, "[")
-		for _, each := range value {
-			walk(into, each)
-		}
-		io.WriteString(into, "]")
-	case map[string]any:
-		io.WriteString(into, "{")
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			walk(into, name)
-			walk(into, value[name])
-		}
-		io.WriteString(into, "}")
-	default: // a number
-		fmt.Fprintf(into, "#%v;", value)
-	}
 }

@@ -103,6 +103,9 @@ func (o Object) Controller() *OwnerReference {
 // SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
 // event on the object enqueues owner. If the object has another controller, the error is conflict.
 func (o Object) SetController(owner OwnerReference) error {
+	if err := inReach(owner, o.GVK().Kind, o.Key()); err != nil {
+		return err
+	}
 	if err := takenBy(o.Controller(), owner, o.GVK().Kind, o.Key()); err != nil {
 		return err
 	}
@@ -121,6 +124,15 @@ func (o Object) SetController(owner OwnerReference) error {
 	return nil
 }
 
+// inReach is the error for an owner in another namespace: the garbage collector looks for an owner in the namespace of what it owns.
+func inReach(owner OwnerReference, kind string, key ObjectKey) error {
+	if owner.namespace == "" || owner.namespace == key.Namespace {
+		return nil
+	}
+	by := ObjectKey{Namespace: owner.namespace, Name: owner.Name}
+	return refused(fmt.Sprintf("%s %v cannot be owned by %s %v: an owner is of the same namespace, or of none", kind, key, owner.Kind, by))
+}
+
 // takenBy is the error if the object has another controller.
 func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key ObjectKey) error {
 	if controller == nil || controller.UID == owner.UID {
@@ -134,17 +146,21 @@ func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key 
 
 // OwnerReference is the owner reference that makes this object an owner of another one, which it does not manage.
 func (o Object) OwnerReference() OwnerReference {
-	return OwnerReference{APIVersion: o.GVK().APIVersion(), Kind: o.GVK().Kind, Name: o.Key().Name, UID: o.UID()}
+	reference := o.ControllerReference()
+	reference.Controller, reference.BlockOwnerDeletion = false, false
+	return reference
 }
 
 // SetOwner adds owner to the owners of the object, unless it is one. The object is deleted after its last owner.
-func (o Object) SetOwner(owner OwnerReference) {
-	if o.isOwnedBy(owner.UID) {
-		return
+// The error is invalid for an owner in another namespace, which the garbage collector would take for one that is gone.
+func (o Object) SetOwner(owner OwnerReference) error {
+	if err := inReach(owner, o.GVK().Kind, o.Key()); err != nil || o.isOwnedBy(owner.UID) {
+		return err
 	}
 	references, _ := o.At("metadata", "ownerReferences").([]any)
 	reference := map[string]any{"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID}
 	o.Set(append(references, reference), "metadata", "ownerReferences")
+	return nil
 }
 
 func (o Object) isOwnedBy(uid string) bool {
@@ -159,12 +175,13 @@ func (o Object) isOwnedBy(uid string) bool {
 
 // ControllerReference is the owner reference that makes this object the controller of another one.
 func (o Object) ControllerReference() OwnerReference {
-	return controllerReference(o.GVK(), o.Key().Name, o.UID())
+	return controllerReference(o.GVK(), o.Key(), o.UID())
 }
 
-func controllerReference(kind GroupVersionKind, name, uid string) OwnerReference {
+func controllerReference(kind GroupVersionKind, key ObjectKey, uid string) OwnerReference {
 	return OwnerReference{
-		APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: name, UID: uid, Controller: true, BlockOwnerDeletion: true,
+		APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: key.Name, UID: uid, Controller: true, BlockOwnerDeletion: true,
+		namespace: key.Namespace,
 	}
 }
 

@@ -38,7 +38,7 @@ type specArguments struct {
 	Warning                          bool
 	Take, Seconds, RecheckSeconds    int
 	Set, Status                      Object
-	Kinds                            []string
+	Kinds, Recreate                  []string
 	Ready                            map[string]string
 	Cleanup                          *struct {
 		NotReady *struct {
@@ -51,20 +51,22 @@ type specArguments struct {
 }
 
 type specFailure struct {
-	Code    Code   `json:"code"`
-	Message string `json:"message"`
-	Status  int    `json:"status,omitempty"`
+	Code    Code            `json:"code"`
+	Message string          `json:"message"`
+	Status  int             `json:"status,omitempty"`
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 func (f *specFailure) err() error {
-	return &APIError{Code: f.Code, Message: f.Message, Status: f.Status}
+	return &APIError{Code: f.Code, Message: f.Message, Status: f.Status, Details: f.Details}
 }
 
 type specCall struct {
 	Call                        string
 	Kind, Key                   string
 	Object, Patch               json.RawMessage
-	Force                       bool
+	Force, DryRun               bool
+	Propagation                 string
 	Subresource, Namespace, UID string
 	Index                       []string
 	ContinueToken               string
@@ -106,8 +108,13 @@ func (c specCall) operation() Operation {
 		operation.Write.Subresource = c.Subresource
 	case VerbApply:
 		operation.Apply.Force = c.Force
+	case VerbCreate:
+		operation.Write.DryRun = c.DryRun
 	case VerbDelete:
 		operation.Delete.UID = c.UID
+		if c.Propagation == "background" {
+			operation.Delete.Propagation = Background
+		}
 	}
 	return operation
 }
@@ -278,6 +285,9 @@ func (a specArguments) dependents(h *specHost) Dependents {
 	for _, kind := range a.Kinds {
 		parts.Kinds = append(parts.Kinds, specKind(kind))
 	}
+	for _, kind := range a.Recreate {
+		parts.Recreate = append(parts.Recreate, specKind(kind))
+	}
 	if a.Ready != nil {
 		parts.Ready = func(object Object) string {
 			if why := a.Ready[object.GVK().Kind]; why != "" {
@@ -348,8 +358,7 @@ func (c *specCase) run(h *specHost) (any, error) {
 	case "controllerReference":
 		return a.Owner.ControllerReference(), nil
 	case "setOwner":
-		a.Object.SetOwner(a.Owner.OwnerReference())
-		return nil, nil
+		return nil, a.Object.SetOwner(a.Owner.OwnerReference())
 	case "setController":
 		return nil, a.Object.SetController(a.Owner.ControllerReference())
 	case "controllerOf":

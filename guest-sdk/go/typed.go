@@ -60,6 +60,9 @@ type OwnerReference struct {
 	Controller bool `json:"controller,omitempty"`
 	// BlockOwnerDeletion: a foreground deletion of the owner waits for the object.
 	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
+
+	// Of the owner; "" where it is cluster-scoped or unknown.
+	namespace string
 }
 
 // Key is the namespace and name.
@@ -81,6 +84,9 @@ func (m *ObjectMeta) Controller() *OwnerReference {
 // SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
 // event on the object enqueues owner. If the object has another controller, the error is conflict.
 func (m *ObjectMeta) SetController(owner OwnerReference) error {
+	if err := inReach(owner, "object", m.Key()); err != nil {
+		return err
+	}
 	if err := takenBy(m.Controller(), owner, "object", m.Key()); err != nil {
 		return err
 	}
@@ -97,7 +103,7 @@ func (m *ObjectMeta) SetController(owner OwnerReference) error {
 
 // ControllerReference is the owner reference that makes an object of this kind and metadata the controller of another one.
 func (m *ObjectMeta) ControllerReference(kind GroupVersionKind) OwnerReference {
-	return controllerReference(kind, m.Name, m.UID)
+	return controllerReference(kind, m.Key(), m.UID)
 }
 
 // Get reads an object into a struct; nil if there is none.

@@ -88,10 +88,10 @@ func TestAControllerIsSetBesideOtherOwnersReplacesItselfAndRefusesAnother(t *tes
 	other := owner
 	other.Name, other.UID = "c", "2"
 
-	untyped := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","ownerReferences":[
+	untyped := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","namespace":"default","ownerReferences":[
 		{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"3"}]}}`)
 	var typed windlass.ObjectMeta
-	typed.Name, typed.OwnerReferences = "b", []windlass.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "3"}}
+	typed.Name, typed.Namespace, typed.OwnerReferences = "b", "default", []windlass.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "3"}}
 	for range 2 {
 		if err := errors.Join(untyped.SetController(owner), typed.SetController(owner)); err != nil {
 			t.Fatal(err)
@@ -105,11 +105,11 @@ func TestAControllerIsSetBesideOtherOwnersReplacesItselfAndRefusesAnother(t *tes
 	if !reflect.DeepEqual(references, object(t, string(written)).At("ownerReferences")) || len(references.([]any)) != 2 {
 		t.Errorf("got %v and %s", references, written)
 	}
-	if found := untyped.Controller(); found == nil || *found != owner {
+	if found := untyped.Controller(); found == nil || found.UID != owner.UID || !found.BlockOwnerDeletion {
 		t.Errorf("got %v", found)
 	}
 	refused := untyped.SetController(other)
-	if !windlass.IsConflict(refused) || refused.Error() != "conflict: ConfigMap b has a controller already: ConfigMap a" {
+	if !windlass.IsConflict(refused) || refused.Error() != "conflict: ConfigMap default/b has a controller already: ConfigMap a" {
 		t.Errorf("got %v", refused)
 	}
 	if !windlass.IsConflict(typed.SetController(other)) || len(typed.OwnerReferences) != 2 {

@@ -459,10 +459,12 @@ const char *windlass_annotation(const json *object, const char *name);
 /* Whether the object is being deleted and waits for its finalizers. */
 bool windlass_is_deleting(const json *object);
 /* Makes owner, an object that was read, the controller of object, and keeps its other owners. The object is deleted after owner,
- * and an event on it enqueues owner. If the object has another controller, the error is conflict. */
+ * and an event on it enqueues owner. If the object has another controller, the error is conflict; if owner is in another
+ * namespace, it is invalid. */
 windlass_error *windlass_set_controller(json *object, const json *owner);
-/* Adds owner, an object that was read, to the owners of object, unless it is one. The object is deleted after its last owner. */
-void windlass_set_owner(json *object, const json *owner);
+/* Adds owner, an object that was read, to the owners of object, unless it is one. The object is deleted after its last owner.
+ * If owner is in another namespace, the error is invalid. */
+windlass_error *windlass_set_owner(json *object, const json *owner);
 /* The owner references that make an object that was read an owner, and the controller, of another one. */
 json *windlass_owner_reference(const json *owner);
 json *windlass_controller_reference(const json *owner);
@@ -533,6 +535,10 @@ typedef struct {
     /* The kinds of the dependents. An object of one of them that is no longer desired is deleted. */
     const windlass_kind *kinds;
     size_t kind_count;
+    /* Those of the kinds whose objects are deleted and created again if the server does not take a change (HTTP 422), as of a field
+     * that is immutable. */
+    const windlass_kind *recreate;
+    size_t recreate_count;
     /* Held by the primary object until its deletion is done; NULL: none. Needed for clean-ups, and for dependents that it cannot
      * own. */
     const char *finalizer;
@@ -552,8 +558,9 @@ typedef struct {
 /* Adds the watches, so that an event on a dependent asks for its owner, and the indexes. */
 void windlass_add_dependents(windlass_description *description, const windlass_dependents *dependents);
 /* Applies the desired objects, an array, deletes those that are no longer desired, and sets the conditions Ready and Progressing
- * of the primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the
- * dependents that are not owned, and removes the finalizer. */
+ * of the primary object, which must have been read. A failure of one keeps none of the others from being applied or deleted. If
+ * the primary object is being deleted, it runs the clean-up, deletes the dependents that are not owned, and removes the
+ * finalizer. */
 windlass_result windlass_reconcile_dependents(windlass_cluster *cluster, const json *primary, const json *desired,
                                               const windlass_dependents *dependents);
 

@@ -52,15 +52,26 @@ windlass_error *sdk_wrote(windlass_written *written, windlass_effect effect, jso
 windlass_error *sdk_write_status(windlass_cluster *cluster, windlass_kind kind, windlass_key key, json *present,
                                  const json *status, windlass_written *written);
 
-/* Gives an object the fingerprint of its fields. */
-json *sdk_stamped(json *object);
+/* An object as it should be, and the fingerprint of its fields. */
+typedef struct {
+    json *object;
+    const char *print;
+} sdk_desired;
+
+/* Of a copy without what is the server's to set. */
+sdk_desired sdk_desired_of(const json *object);
+
+/* Whether this was applied, and no field of it has changed since. */
+bool sdk_held_by(const sdk_desired *desired, const json *present);
+
+/* As it is applied to an object, or to none. What the server made of the same fields before, it will make again. */
+json *sdk_next(const sdk_desired *desired, const json *present);
+
+/* As it is applied once more, with a note of what the server has made of it. */
+json *sdk_noted(const sdk_desired *desired, const json *stored);
 
 /* FNV-1a over a value, with sorted names: the same for equal values, in every language's SDK. */
 const char *sdk_fingerprint(const json *value);
-
-/* Whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with the same
- * fields. */
-bool sdk_covers(const json *present, const json *desired);
 
 /* As json_parse. If the text is not JSON, begun is the part that was read: NULL, or an array or object without its end. */
 json *json_begun(const char *text, size_t length, const char **why, const json **begun);

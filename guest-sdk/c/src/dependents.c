@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "pass.h"
 #include "windlass.h"
 
 /* The label with the owner's uid, and the index of it. */
@@ -19,30 +20,8 @@ void windlass_add_dependents(windlass_description *description, const windlass_d
     }
 }
 
-static bool same_kind(windlass_kind one, windlass_kind other) {
-    return strcmp(one.group, other.group) == 0 && strcmp(one.version, other.version) == 0 && strcmp(one.kind, other.kind) == 0;
-}
-
-/* The object of the same kind and key. */
-static json *find(const json *objects, const json *wanted) {
-    windlass_key key = windlass_key_of(wanted);
-    json_each(each, objects) {
-        windlass_key of = windlass_key_of(each);
-        bool here = sdk_same_text(key.ns, of.ns) || (key.ns == NULL && of.ns == NULL);
-        if (here && strcmp(key.name, of.name) == 0 && same_kind(windlass_kind_of(wanted), windlass_kind_of(each))) {
-            return each;
-        }
-    }
-    return NULL;
-}
-
 static windlass_error *refused(const char *message) {
     return sdk_failure(WINDLASS_INVALID, "Invalid", message);
-}
-
-/* The first of several objects or texts, and how many more there are. */
-static const char *summary(const char *first, size_t count) {
-    return count > 1 ? windlass_format("%s, and %zu more", first, count - 1) : first;
 }
 
 /* Writes the conditions Ready and Progressing. */
@@ -68,21 +47,18 @@ static windlass_error *report(windlass_cluster *cluster, const json *primary, co
 }
 
 /* A desired object as it is applied: with its owner, or the label alone where it cannot have one. */
-static windlass_error *prepared(const windlass_dependents *dependents, const json *primary, const json *object, json **made) {
-    bool declared = false;
-    for (size_t at = 0; at < dependents->kind_count; at++) {
-        declared = declared || same_kind(dependents->kinds[at], windlass_kind_of(object));
-    }
-    if (!declared) {
+static windlass_error *prepared(const windlass_dependents *dependents, const json *primary, const json *object,
+                                sdk_desired *desired) {
+    if (!sdk_is_among(dependents->kinds, dependents->kind_count, object)) {
         return refused(windlass_format("%s: its kind is not among those of the dependents", sdk_named(object)));
     }
     const char *uid = json_text_at(primary, "/metadata/uid"), *ns = windlass_key_of(primary).ns;
     if (uid == NULL) {
         return refused(windlass_format("%s has no uid: take an owner that was read from a cluster", sdk_named(primary)));
     }
-    *made = json_set_at(json_copy(object), OWNER_POINTER, json_string(uid));
+    json *made = json_set_at(json_copy(object), OWNER_POINTER, json_string(uid));
     if (ns == NULL || sdk_same_text(ns, windlass_key_of(object).ns)) {
-        windlass_error *error = windlass_set_controller(*made, primary);
+        windlass_error *error = windlass_set_controller(made, primary);
         if (error != NULL) {
             return error;
         }
@@ -90,13 +66,14 @@ static windlass_error *prepared(const windlass_dependents *dependents, const jso
         return refused(
             windlass_format("%s cannot be owned by %s: give the dependents a finalizer", sdk_named(object), sdk_named(primary)));
     }
-    sdk_stamped(*made);
+    *desired = sdk_desired_of(made);
     return NULL;
 }
 
-/* The dependents that exist, as an array. */
+/* The dependents that exist, as an array. There are none of a kind whose definition is among the desired objects and not there
+ * yet. */
 static windlass_error *of_owner(const windlass_dependents *dependents, windlass_cluster *cluster, const json *primary,
-                                json **found) {
+                                const sdk_desired *wanted, size_t wanted_count, json **found) {
     windlass_list_options options = {.index = OWNER, .value = json_text_at(primary, "/metadata/uid")};
     windlass_operation *operations = windlass_alloc((dependents->kind_count + 1) * sizeof *operations);
     for (size_t at = 0; at < dependents->kind_count; at++) {
@@ -105,6 +82,9 @@ static windlass_error *of_owner(const windlass_dependents *dependents, windlass_
     windlass_reply *replies = windlass_batch(cluster, operations, dependents->kind_count);
     *found = json_array();
     for (size_t at = 0; at < dependents->kind_count; at++) {
+        if (sdk_is_defined(replies[at].error, dependents->kinds[at], wanted, wanted_count)) {
+            continue;
+        }
         if (replies[at].error != NULL) {
             return replies[at].error;
         }
@@ -133,7 +113,7 @@ static windlass_error *of_owner(const windlass_dependents *dependents, windlass_
 static windlass_error *not_owned(const windlass_dependents *dependents, windlass_cluster *cluster, const json *primary,
                                  json **left) {
     json *found;
-    windlass_error *error = of_owner(dependents, cluster, primary, &found);
+    windlass_error *error = of_owner(dependents, cluster, primary, NULL, 0, &found);
     if (error != NULL) {
         return error;
     }
@@ -146,97 +126,29 @@ static windlass_error *not_owned(const windlass_dependents *dependents, windlass
     return NULL;
 }
 
-/* Deletes these objects, and not newer ones of the same names; tells whether there was something to delete. */
-static windlass_error *delete_all(windlass_cluster *cluster, const json *objects, bool *deleted) {
-    windlass_operation *operations = windlass_alloc((json_count(objects) + 1) * sizeof *operations);
-    size_t count = 0;
-    json_each(object, objects) {
-        if (!windlass_is_deleting(object)) {
-            operations[count] = (windlass_operation){
-                .verb = WINDLASS_OP_DELETE, .kind = windlass_kind_of(object), .key = windlass_key_of(object)};
-            operations[count++].deletion.uid = json_text_at(object, "/metadata/uid");
-        }
-    }
-    *deleted = count > 0;
-    if (count == 0) {
-        return NULL;
-    }
-    windlass_reply *replies = windlass_batch(cluster, operations, count);
-    for (size_t at = 0; at < count; at++) {
-        if (replies[at].error != NULL && replies[at].error->code != WINDLASS_NOT_FOUND) {
-            return replies[at].error;
-        }
-    }
-    return NULL;
-}
-
-/* Applies what differs. The result has each wanted object as it is stored. */
-static windlass_error *apply_all(windlass_cluster *cluster, const json *primary, const json *wanted, const json *present,
-                                 json **stored) {
-    windlass_operation *operations = windlass_alloc((json_count(wanted) + 1) * sizeof *operations);
-    size_t count = 0;
-    json_each(object, wanted) {
-        const json *there = find(present, object);
-        if (there == NULL || !sdk_covers(there, object)) {
-            operations[count] = (windlass_operation){.verb = WINDLASS_OP_APPLY, .object = object};
-            operations[count++].write.force = true;
-        }
-    }
-    windlass_reply *replies = count == 0 ? NULL : windlass_batch(cluster, operations, count);
-    for (size_t at = 0; at < count; at++) {
-        windlass_error *error = replies[at].error;
-        if (error != NULL) {
-            const char *message =
-                windlass_format("%s: %s: %s", sdk_named(operations[at].object), windlass_code_name(error->code), error->message);
-            windlass_error *unreported = report(cluster, primary, "ApplyFailed", message, NULL);
-            return unreported != NULL ? unreported : error;
-        }
-    }
-    *stored = json_array();
-    size_t next = 0;
-    json_each(object, wanted) {
-        bool applied = next < count && operations[next].object == object;
-        const json *as = applied ? replies[next++].object : find(present, object);
-        json_append(*stored, json_copy(as == NULL ? object : as));
-    }
-    return NULL;
-}
-
 /* Brings the dependents of a living object to their desired state. */
 static windlass_result keep(windlass_cluster *cluster, const json *primary, const json *desired,
                             const windlass_dependents *dependents) {
-    json *wanted = json_array(), *present, *stored, *gone = json_array();
+    sdk_pass pass = {.cluster = cluster, .dependents = dependents, .waiting = json_array(), .failures = json_array()};
+    sdk_desired *wanted = windlass_alloc((json_count(desired) + 1) * sizeof *wanted);
     json_each(object, desired) {
-        json *made;
-        WINDLASS_TRY(prepared(dependents, primary, object, &made));
-        json_append(wanted, made);
+        WINDLASS_TRY(prepared(dependents, primary, object, &wanted[pass.count++]));
     }
+    pass.wanted = wanted;
     if (dependents->finalizer != NULL) {
         WINDLASS_TRY(windlass_ensure_finalizer(cluster, primary, dependents->finalizer, NULL));
     }
-    WINDLASS_TRY(of_owner(dependents, cluster, primary, &present));
-    WINDLASS_TRY(apply_all(cluster, primary, wanted, present, &stored));
-    json_each(object, present) {
-        if (find(wanted, object) == NULL) {
-            json_append(gone, json_copy(object));
-        }
+    WINDLASS_TRY(of_owner(dependents, cluster, primary, wanted, pass.count, &pass.present));
+    sdk_run_pass(&pass);
+    if (pass.failed != NULL) {
+        WINDLASS_TRY(report(cluster, primary, "ApplyFailed", pass.failed->message, NULL));
+        return windlass_failed(pass.failed);
     }
-    bool deleted;
-    WINDLASS_TRY(delete_all(cluster, gone, &deleted));
-
-    const char *first = NULL;
-    size_t waiting = 0;
-    json_each(object, stored) {
-        const char *why = dependents->ready == NULL ? windlass_readiness(object) : dependents->ready(object, dependents->context);
-        if (why != NULL && waiting++ == 0) {
-            first = windlass_format("%s: %s", sdk_named(object), why);
-        }
-    }
-    if (waiting == 0) {
+    if (json_count(pass.waiting) == 0) {
         WINDLASS_TRY(report(cluster, primary, "Ready", "all dependents are ready", dependents->status));
         return windlass_done();
     }
-    const char *message = windlass_format("waits for %s", summary(first, waiting));
+    const char *message = windlass_format("waits for %s", sdk_summary(pass.waiting));
     WINDLASS_TRY(report(cluster, primary, "NotReady", message, dependents->status));
     return windlass_requeue_after(dependents->recheck_ms == 0 ? RECHECK_MS : dependents->recheck_ms);
 }
@@ -253,18 +165,25 @@ static windlass_result end(windlass_cluster *cluster, const json *primary, const
         }
     }
     json *left;
-    bool deleted;
     WINDLASS_TRY(not_owned(dependents, cluster, primary, &left));
-    WINDLASS_TRY(delete_all(cluster, left, &deleted));
-    if (deleted) {
+    sdk_removed *removed;
+    size_t count = sdk_remove(cluster, left, &removed);
+    for (size_t at = 0; at < count; at++) {
+        WINDLASS_TRY(removed[at].error);
+    }
+    if (count > 0) {
         WINDLASS_TRY(not_owned(dependents, cluster, primary, &left));
     }
     if (json_count(left) == 0) {
         WINDLASS_TRY(windlass_remove_finalizer(cluster, primary, dependents->finalizer, NULL));
         return windlass_done();
     }
-    const char *names = summary(sdk_named(left->first), json_count(left));
-    WINDLASS_TRY(report(cluster, primary, "Deleting", windlass_format("waits for the deletion of %s", names), NULL));
+    json *names = json_array();
+    json_each(object, left) {
+        json_append(names, json_string(sdk_named(object)));
+    }
+    const char *message = windlass_format("waits for the deletion of %s", sdk_summary(names));
+    WINDLASS_TRY(report(cluster, primary, "Deleting", message, NULL));
     return windlass_requeue_after(dependents->recheck_ms == 0 ? RECHECK_MS : dependents->recheck_ms);
 }
 

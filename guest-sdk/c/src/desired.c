@@ -1,14 +1,7 @@
 /* Writes that happen only if something differs. */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend.h"
 #include "windlass.h"
-
-/* The annotation with the fingerprint of what was applied, as a JSON pointer: by it a field is found that is no longer desired.
- */
-#define APPLIED "/metadata/annotations/windlass.dev~1applied"
 
 windlass_error *sdk_wrote(windlass_written *written, windlass_effect effect, json *object) {
     if (written != NULL) {
@@ -18,24 +11,22 @@ windlass_error *sdk_wrote(windlass_written *written, windlass_effect effect, jso
 }
 
 windlass_error *windlass_ensure(windlass_cluster *cluster, const json *object, windlass_written *written) {
-    json *desired = sdk_stamped(json_copy(object)), *present, *stored;
-    windlass_error *error = windlass_get(cluster, windlass_kind_of(desired), windlass_key_of(desired), NULL, &present);
+    sdk_desired desired = sdk_desired_of(object);
+    windlass_write_options force = {.force = true};
+    json *present, *stored;
+    windlass_error *error =
+        windlass_get(cluster, windlass_kind_of(desired.object), windlass_key_of(desired.object), NULL, &present);
     if (error != NULL) {
         return error;
     }
-    if (present != NULL && sdk_covers(present, desired)) {
+    if (present != NULL && sdk_held_by(&desired, present)) {
         return sdk_wrote(written, WINDLASS_UNCHANGED, present);
     }
-    error = windlass_apply(cluster, desired, &(windlass_write_options){.force = true}, &stored);
-    if (error != NULL) {
-        return error;
+    error = windlass_apply(cluster, sdk_next(&desired, present), &force, &stored);
+    if (error == NULL && !sdk_held_by(&desired, stored)) {
+        error = windlass_apply(cluster, sdk_noted(&desired, stored), &force, &stored);
     }
-    if (present == NULL) {
-        return sdk_wrote(written, WINDLASS_CREATED, stored);
-    }
-    const char *before = json_text_at(present, "/metadata/resourceVersion");
-    bool same = sdk_same_text(before, json_text_at(stored, "/metadata/resourceVersion"));
-    return sdk_wrote(written, same ? WINDLASS_UNCHANGED : WINDLASS_UPDATED, stored);
+    return error != NULL ? error : sdk_wrote(written, present == NULL ? WINDLASS_CREATED : WINDLASS_UPDATED, stored);
 }
 
 windlass_error *windlass_create_or_update(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
@@ -104,98 +95,4 @@ windlass_error *sdk_write_status(windlass_cluster *cluster, windlass_kind kind, 
     windlass_write_options options = {.subresource = "status"};
     windlass_error *error = windlass_patch(cluster, kind, key, WINDLASS_MERGE, patch, &options, &stored);
     return error != NULL ? error : sdk_wrote(written, WINDLASS_UPDATED, stored);
-}
-
-json *sdk_stamped(json *object) {
-    return json_set_at(object, APPLIED, json_string(sdk_fingerprint(object)));
-}
-
-bool sdk_covers(const json *present, const json *desired) {
-    if (is_null(desired)) {
-        return is_null(present);
-    }
-    if (present == NULL || present->type != desired->type) {
-        return false;
-    }
-    if (desired->type == JSON_OBJECT) {
-        json_each(each, desired) {
-            if (!sdk_covers(json_get(present, each->name), each)) {
-                return false;
-            }
-        }
-        return true;
-    }
-    if (desired->type != JSON_ARRAY) {
-        return json_same(present, desired);
-    }
-    const json *item = present->first;
-    json_each(each, desired) {
-        if (item == NULL || !sdk_covers(item, each)) {
-            return false;
-        }
-        item = item->next;
-    }
-    return item == NULL;
-}
-
-static void feed(uint32_t *hash, const char *bytes, size_t length) {
-    for (size_t at = 0; at < length; at++) {
-        *hash = (*hash ^ (unsigned char)bytes[at]) * 0x01000193u;
-    }
-}
-
-static void feed_text(uint32_t *hash, const char *text, size_t length) {
-    feed(hash, "\"", 1);
-    feed(hash, text, length);
-    feed(hash, "", 1);
-}
-
-static int by_name(const void *one, const void *other) {
-    return strcmp((*(const json *const *)one)->name, (*(const json *const *)other)->name);
-}
-
-static void walk(uint32_t *hash, const json *value) {
-    switch (value->type) {
-    case JSON_NULL:
-        feed(hash, "n", 1);
-        return;
-    case JSON_BOOL:
-        feed(hash, value->boolean ? "t" : "f", 1);
-        return;
-    case JSON_NUMBER:
-        feed(hash, "#", 1);
-        feed(hash, value->text, value->length);
-        feed(hash, ";", 1);
-        return;
-    case JSON_STRING:
-        feed_text(hash, value->text, value->length);
-        return;
-    case JSON_ARRAY:
-        feed(hash, "[", 1);
-        json_each(item, value) {
-            walk(hash, item);
-        }
-        feed(hash, "]", 1);
-        return;
-    case JSON_OBJECT:
-        break;
-    }
-    size_t count = json_count(value), at = 0;
-    const json **fields = windlass_alloc((count + 1) * sizeof *fields);
-    json_each(field, value) {
-        fields[at++] = field;
-    }
-    qsort(fields, count, sizeof *fields, by_name);
-    feed(hash, "{", 1);
-    for (at = 0; at < count; at++) {
-        feed_text(hash, fields[at]->name, strlen(fields[at]->name));
-        walk(hash, fields[at]);
-    }
-    feed(hash, "}", 1);
-}
-
-const char *sdk_fingerprint(const json *value) {
-    uint32_t hash = 0x811c9dc5u;
-    walk(&hash, value);
-    return windlass_format("%08x", (unsigned)hash);
 }

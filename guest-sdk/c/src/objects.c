@@ -120,20 +120,37 @@ json *windlass_controller_reference(const json *owner) {
     return json_set(reference, "blockOwnerDeletion", json_bool(true));
 }
 
-void windlass_set_owner(json *object, const json *owner) {
+/* The garbage collector looks for an owner in the namespace of what it owns. */
+static windlass_error *out_of_reach(const json *object, const json *owner) {
+    const char *ns = windlass_key_of(owner).ns;
+    if (ns == NULL || sdk_same_text(ns, windlass_key_of(object).ns)) {
+        return NULL;
+    }
+    return sdk_failure(WINDLASS_INVALID, "Invalid",
+                       windlass_format("%s cannot be owned by %s: an owner is of the same namespace, or of none",
+                                       sdk_named(object), sdk_named(owner)));
+}
+
+windlass_error *windlass_set_owner(json *object, const json *owner) {
     json *reference = windlass_owner_reference(owner), *references = json_array();
-    if (sdk_is_owned_by(object, json_text(json_get(reference, "uid")))) {
-        return;
+    windlass_error *error = out_of_reach(object, owner);
+    if (error != NULL || sdk_is_owned_by(object, json_text(json_get(reference, "uid")))) {
+        return error;
     }
     json_each(each, json_at(object, "/metadata/ownerReferences")) {
         json_append(references, each);
     }
     json_set_at(object, "/metadata/ownerReferences", json_append(references, reference));
+    return NULL;
 }
 
 windlass_error *windlass_set_controller(json *object, const json *owner) {
     json *reference = windlass_controller_reference(owner);
     const char *uid = json_text(json_get(reference, "uid"));
+    windlass_error *error = out_of_reach(object, owner);
+    if (error != NULL) {
+        return error;
+    }
     const json *other = windlass_controller(object);
     const char *other_uid = json_text(json_get(other, "uid"));
     if (other != NULL && (other_uid == NULL || strcmp(other_uid, uid) != 0)) {

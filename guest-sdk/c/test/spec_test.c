@@ -54,6 +54,8 @@ static windlass_operation operation_of(const json *call) {
     operation.list.value = json_text_at(call, "/index/1");
     operation.list.continue_token = field(call, "continueToken");
     operation.deletion.uid = field(call, "uid");
+    operation.deletion.propagation = field(call, "propagation") == NULL ? WINDLASS_DEFAULT_PROPAGATION : WINDLASS_BACKGROUND;
+    operation.write.dry_run = json_is_true(json_get(call, "dryRun"));
     return operation;
 }
 
@@ -62,7 +64,9 @@ static windlass_error *error_of(const json *fails) {
     while (strcmp(windlass_code_name(code), field(fails, "code")) != 0) {
         code++;
     }
-    return windlass_error_new(code, 0, field(fails, "message"));
+    windlass_error *error = windlass_error_new(code, (int)json_integer(json_get(fails, "status"), 0), field(fails, "message"));
+    error->details = json_get(fails, "details");
+    return error;
 }
 
 static windlass_reply reply_of(const json *call) {
@@ -143,15 +147,22 @@ static void put(windlass_error *error, const windlass_written *written) {
     }
 }
 
-static windlass_dependents dependents_of(const json *with) {
+static windlass_kind *kinds_of(const json *texts) {
     size_t count = 0;
-    windlass_kind *kinds = windlass_alloc(json_count(json_get(with, "kinds")) * sizeof *kinds);
-    json_each(kind, json_get(with, "kinds")) {
+    windlass_kind *kinds = windlass_alloc((json_count(texts) + 1) * sizeof *kinds);
+    json_each(kind, texts) {
         kinds[count++] = kind_from(json_text(kind));
     }
+    return kinds;
+}
+
+static windlass_dependents dependents_of(const json *with) {
+    const json *kinds = json_get(with, "kinds"), *recreate = json_get(with, "recreate");
     return (windlass_dependents){
-        .kinds = kinds,
-        .kind_count = count,
+        .kinds = kinds_of(kinds),
+        .kind_count = json_count(kinds),
+        .recreate = kinds_of(recreate),
+        .recreate_count = json_count(recreate),
         .finalizer = field(with, "finalizer"),
         .ready = json_get(with, "ready") == NULL ? NULL : ready,
         .recheck_ms = WINDLASS_SECONDS(json_integer(json_get(with, "recheckSeconds"), 0)),
@@ -225,7 +236,7 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     } else if (strcmp(what, "controllerReference") == 0) {
         returned = windlass_controller_reference(owner);
     } else if (strcmp(what, "setOwner") == 0) {
-        windlass_set_owner(object, owner);
+        failed = windlass_set_owner(object, owner);
     } else if (strcmp(what, "setController") == 0) {
         failed = windlass_set_controller(object, owner);
     } else if (strcmp(what, "controllerOf") == 0) {

@@ -4,16 +4,19 @@
  * @module
  */
 
+/** @import { Desired } from './applied.js' */
 /** @import * as sdk from '../types/index.js' */
 
 import * as check from './check.js';
 import { setCondition } from './conditions.js';
-import { covers, stamped, writeStatus } from './desired.js';
+import { desired as asDesired } from './applied.js';
+import { writeStatus } from './desired.js';
 import { ApiError } from './errors.js';
 import { requeueAfter } from './export.js';
 import { ensureFinalizer, hasFinalizer, isDeleting, removeFinalizer } from './finalizers.js';
-import { keyOf, kind, named, setController } from './object.js';
+import { kind, named, setController } from './object.js';
 import { operation } from './operation.js';
+import { Pass, isDefined, isKind, remove, summary } from './pass.js';
 import { readiness } from './readiness.js';
 
 /** The label with the owner's uid, and the index of it. */
@@ -25,13 +28,19 @@ const READY = 'all dependents are ready';
  * @returns {sdk.Dependents}
  */
 export function dependents(options) {
-  const given = check.bag('options', options, ['kinds', 'finalizer', 'ready', 'recheck']);
-  const kinds = check.array('kinds', given.kinds).map((each) => {
-    const { apiVersion, kind: name } = /** @type {sdk.Kind} */ (each);
-    return kind(apiVersion, name);
-  });
+  const given = check.bag('options', options, ['kinds', 'recreate', 'finalizer', 'ready', 'recheck']);
+  const kindsOf = (/** @type {string} */ name, /** @type {unknown} */ value) =>
+    check.array(name, value).map((each) => {
+      const { apiVersion, kind: name } = /** @type {sdk.Kind} */ (each);
+      return kind(apiVersion, name);
+    });
+  const kinds = kindsOf('kinds', given.kinds);
+  const recreate = kindsOf('recreate', given.recreate ?? []);
+  for (const each of recreate) {
+    if (!kinds.some((other) => isKind(other, each))) throw new TypeError(`recreate: ${each.kind} is not among the kinds of the dependents`);
+  }
   const { finalizer, ready = readiness, recheck = 10_000 } = /** @type {any} */ (given);
-  const own = { kinds, finalizer, ready, recheck };
+  const own = { kinds, recreate, finalizer, ready, recheck };
   return {
     watches: kinds.map((kind) => ({ kind, enqueue: /** @type {const} */ ('controller-owner') })),
     indexes: kinds.map((kind) => ({ kind, name: OWNER, path: `metadata.labels['${OWNER}']` })),
@@ -43,7 +52,7 @@ export function dependents(options) {
   };
 }
 
-/** @typedef {{ kinds: sdk.Kind[], finalizer?: string, ready: (object: any) => string | undefined, recheck: sdk.Delay }} Own */
+/** @typedef {{ kinds: sdk.Kind[], recreate: sdk.Kind[], finalizer?: string, ready: (object: any) => string | undefined, recheck: sdk.Delay }} Own */
 
 /**
  * Brings the dependents of a living object to their desired state.
@@ -51,33 +60,22 @@ export function dependents(options) {
  * @param {Own} own
  * @param {sdk.Cluster} cluster
  * @param {sdk.KubernetesObject} primary
- * @param {readonly sdk.KubernetesObject[]} desired
+ * @param {readonly sdk.KubernetesObject[]} objects
  * @param {object} status
  * @returns {sdk.Requeue | undefined}
  */
-function keep(own, cluster, primary, desired, status) {
-  const wanted = desired.map((object) => prepared(own, primary, object));
+function keep(own, cluster, primary, objects, status) {
+  const wanted = objects.map((object) => prepared(own, primary, object));
   if (own.finalizer !== undefined) ensureFinalizer(cluster, primary, own.finalizer);
-  const present = new Map(ofOwner(own, cluster, primary).map((object) => [identity(object), object]));
-
-  const missing = wanted.filter((object) => {
-    const found = present.get(identity(object));
-    return !found || !covers(found, object);
-  });
-  const results = missing.length > 0 ? cluster.batch(missing.map((object) => operation.apply(object, { force: true }))) : [];
-  results.forEach((/** @type {sdk.Result<any>} */ result, at) => {
-    if (result.status === 'fulfilled') return void present.set(identity(missing[at]), result.value);
-    report(cluster, primary, 'ApplyFailed', `${named(missing[at])}: ${result.reason.code}: ${result.reason.message}`);
-    throw result.reason;
-  });
-
-  const names = new Set(wanted.map(identity));
-  remove(cluster, [...present].filter(([name]) => !names.has(name)).map(([, object]) => object)); // prettier-ignore
-
-  const waiting = wanted.flatMap((object) => {
-    const why = own.ready(present.get(identity(object)));
-    return why ? [`${named(object)}: ${why}`] : [];
-  });
+  const pass = new Pass(own, cluster, wanted, ofOwner(own, cluster, primary, wanted));
+  pass.applyAll();
+  pass.deleteOthers();
+  const failed = pass.failed();
+  if (failed) {
+    report(cluster, primary, 'ApplyFailed', failed.message);
+    throw failed;
+  }
+  const waiting = [...pass.waiting, ...pass.notReady()];
   if (waiting.length === 0) return void report(cluster, primary, 'Ready', READY, status);
   report(cluster, primary, 'NotReady', `waits for ${summary(waiting)}`, status);
   return requeueAfter(own.recheck);
@@ -97,8 +95,10 @@ function end(own, cluster, primary, cleanup) {
   cleanup();
   const isOwned = (/** @type {sdk.KubernetesObject} */ object) =>
     object.metadata.ownerReferences?.some(({ uid }) => uid === primary.metadata.uid) ?? false;
-  let left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
-  if (remove(cluster, left)) left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
+  let left = ofOwner(own, cluster, primary, []).filter((object) => !isOwned(object));
+  const removed = remove(cluster, left);
+  for (const { error } of removed) if (error) throw error;
+  if (removed.length > 0) left = ofOwner(own, cluster, primary, []).filter((object) => !isOwned(object));
   if (left.length > 0) {
     report(cluster, primary, 'Deleting', `waits for the deletion of ${summary(left.map(named))}`);
     return requeueAfter(own.recheck);
@@ -115,7 +115,7 @@ function end(own, cluster, primary, cleanup) {
  * @param {sdk.KubernetesObject} object
  */
 function prepared({ kinds, finalizer }, primary, object) {
-  if (!kinds.some(({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind)) {
+  if (!kinds.some((kind) => isKind(kind, object))) {
     throw invalid(`${named(object)}: its kind is not among those of the dependents`);
   }
   const { namespace, uid } = primary.metadata;
@@ -125,40 +125,29 @@ function prepared({ kinds, finalizer }, primary, object) {
   else if (finalizer === undefined) {
     throw invalid(`${named(object)} cannot be owned by ${named(primary)}: give the dependents a finalizer`);
   }
-  return stamped(made);
+  return asDesired(made);
 }
 
 /**
- * The dependents that exist.
+ * The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
  *
  * @param {Own} own
  * @param {sdk.Cluster} cluster
  * @param {sdk.KubernetesObject} primary
+ * @param {readonly Desired[]} wanted
  * @returns {sdk.KubernetesObject[]}
  */
-function ofOwner({ kinds }, cluster, primary) {
+function ofOwner({ kinds }, cluster, primary, wanted) {
   const index = /** @type {[string, string]} */ ([OWNER, primary.metadata.uid]);
   const pages = /** @type {any[]} */ (cluster.batch(kinds.map((kind) => operation.list(kind, { index }))));
   return pages.flatMap((result, at) => {
-    if (result.status === 'rejected') throw result.reason;
+    if (result.status === 'rejected') {
+      if (isDefined(result.reason, kinds[at], wanted)) return [];
+      throw result.reason;
+    }
     const { items, continueToken } = result.value;
     return continueToken === undefined ? items : [...items, ...cluster.listAll(kinds[at], { index, continueToken })];
   });
-}
-
-/**
- * Deletes these objects, and not newer ones of the same names; returns whether there was something to delete.
- *
- * @param {sdk.Cluster} cluster
- * @param {readonly sdk.KubernetesObject[]} objects
- */
-function remove(cluster, objects) {
-  const doomed = objects.filter((object) => !isDeleting(object));
-  if (doomed.length === 0) return false;
-  for (const result of cluster.batch(doomed.map((object) => operation.delete(object, object, { uid: object.metadata.uid })))) {
-    if (result.status === 'rejected' && result.reason.code !== 'not-found') throw result.reason;
-  }
-  return true;
 }
 
 /**
@@ -180,15 +169,6 @@ function report(cluster, primary, reason, message, status = {}) {
   setCondition(next, { type: 'Progressing', status: !ready, reason, message, observedGeneration });
   writeStatus(cluster, primary, primary, present, { ...status, conditions: next.status.conditions });
 }
-
-/** @param {sdk.KubernetesObject} object */
-function identity(object) {
-  const { namespace = '', name } = keyOf(object);
-  return `${object.apiVersion}/${object.kind}/${namespace}/${name}`;
-}
-
-/** @param {readonly string[]} texts */
-const summary = ([first, ...more]) => (more.length > 0 ? `${first}, and ${more.length} more` : first);
 
 /** @param {string} message */
 const invalid = (message) => new ApiError({ code: 'invalid', reason: 'Invalid', message });

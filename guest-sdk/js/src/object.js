@@ -53,8 +53,10 @@ export function ownerReference(owner) {
  * @param {sdk.KubernetesObject} object
  * @param {sdk.KubernetesObject} owner
  */
-export function setOwner({ metadata }, owner) {
+export function setOwner(object, owner) {
   const reference = ownerReference(owner);
+  checkNamespace(object, owner);
+  const { metadata } = object;
   const before = metadata.ownerReferences ?? [];
   if (!before.some(({ uid }) => uid === reference.uid)) metadata.ownerReferences = [...before, reference];
 }
@@ -65,6 +67,7 @@ export function setOwner({ metadata }, owner) {
  */
 export function setController(object, owner) {
   const reference = controllerReference(owner);
+  checkNamespace(object, owner);
   const { metadata } = object;
   const other = controllerOf(object);
   if (other && other.uid !== reference.uid) {
@@ -77,6 +80,19 @@ export function setController(object, owner) {
   const before = metadata.ownerReferences ?? [];
   const there = before.some(({ uid }) => uid === reference.uid);
   metadata.ownerReferences = there ? before.map((each) => (each.uid === reference.uid ? reference : each)) : [...before, reference];
+}
+
+/**
+ * The garbage collector looks for an owner in the namespace of what it owns.
+ *
+ * @param {sdk.KubernetesObject} object
+ * @param {sdk.KubernetesObject} owner
+ */
+function checkNamespace(object, owner) {
+  const { namespace } = owner.metadata;
+  if (namespace == null || namespace === object.metadata.namespace) return;
+  const message = `${named(object)} cannot be owned by ${named(owner)}: an owner is of the same namespace, or of none`;
+  throw new ApiError({ code: 'invalid', reason: 'Invalid', message });
 }
 
 /** @param {{ metadata: sdk.ObjectMeta }} object */

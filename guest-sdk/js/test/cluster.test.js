@@ -287,16 +287,16 @@ test('half a surrogate pair becomes U+FFFD, wherever it stands', () => {
 
 test('a controller is set beside other owners, replaces itself, and refuses another one', () => {
   const other = { ...controllerReference(object), uid: '2', controller: false };
-  const owned = { ...ConfigMap, metadata: { name: 'b', ownerReferences: [other] } };
+  const owned = { ...ConfigMap, metadata: { namespace: 'default', name: 'b', ownerReferences: [other] } };
   setController(owned, object);
   setController(owned, object);
   assert.deepEqual(owned.metadata.ownerReferences, [other, controllerReference(object)]);
   assert.throws(() => setController(owned, { ...object, metadata: { ...a, name: 'c', uid: '3' } }), {
     name: 'ApiError',
     code: 'conflict',
-    message: 'ConfigMap b has a controller already: ConfigMap a',
+    message: 'ConfigMap default/b has a controller already: ConfigMap a',
   });
-  const bare = { ...ConfigMap, metadata: { name: 'b' } };
+  const bare = { ...ConfigMap, metadata: { namespace: 'default', name: 'b' } };
   setController(bare, object);
   assert.deepEqual(controllerOf(bare), controllerReference(object));
 });

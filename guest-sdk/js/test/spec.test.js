@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 import * as sdk from 'windlass-sdk';
 import { Cluster } from '../src/cluster.js';
-import { fingerprint } from '../src/desired.js';
+import { fingerprint } from '../src/applied.js';
 import { during } from '../src/host/native.js';
 
 const FOLDER = new URL('../../spec/', import.meta.url);
@@ -47,7 +47,13 @@ function written(tag, args) {
   }
 }
 
-const raw = (/** @type {any} */ { code, message, status = 0 }) => ({ code, message, httpStatus: status, reason: code });
+const raw = (/** @type {any} */ { code, message, status = 0, details }) => ({
+  code,
+  message,
+  httpStatus: status,
+  reason: code,
+  details: details && JSON.stringify(details),
+});
 
 /**
  * Runs a case with a host that expects its calls.
@@ -112,9 +118,10 @@ function run(spec) {
     if (cleanup.fails) throw new sdk.ApiError(cleanup.fails);
   };
   /** @param {any} options */
-  const declared = ({ kinds, finalizer, ready, recheckSeconds }) =>
+  const declared = ({ kinds, recreate = [], finalizer, ready, recheckSeconds }) =>
     sdk.dependents({
       kinds: kinds.map(kindOf),
+      recreate: recreate.map(kindOf),
       ...(finalizer && { finalizer }),
       ...(ready && { ready: (object) => (object.kind in ready ? ready[object.kind] : sdk.readiness(object)) }),
       ...(recheckSeconds && { recheck: { seconds: recheckSeconds } }),

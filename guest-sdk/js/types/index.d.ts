@@ -187,6 +187,11 @@ export interface Written<T> {
 export interface DependentsOptions {
   /** The kinds of the dependents. An object of one of them that is no longer desired is deleted. */
   kinds: readonly Kind<any>[];
+  /**
+   * Those of the kinds whose objects are deleted and created again if the server does not take a change (HTTP 422), as of a field that is immutable. Default:
+   * none.
+   */
+  recreate?: readonly Kind<any>[];
   /** Held by the primary object until its deletion is done. Needed for clean-ups, and for dependents that it cannot own. */
   finalizer?: string;
   /** Why an object is not ready; nothing if it is. Default: {@link readiness}. */
@@ -205,6 +210,8 @@ export interface Dependents {
    * Applies the desired objects, deletes those that are no longer desired, and sets the conditions `Ready` and `Progressing` of the
    * primary object, which must have been read. Returns what `reconcile` returns. If the primary object is being deleted, it calls `cleanup`, deletes the
    * dependents that are not owned, and removes the finalizer.
+   *
+   * A failure of one keeps none of the others from being applied or deleted.
    *
    * `status` are further fields of the primary object's status. `cleanup` may throw {@link NotReady}; it may run several times.
    */

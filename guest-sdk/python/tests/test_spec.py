@@ -20,6 +20,7 @@ SPEC = Path(__file__).parents[2] / "spec"
 
 _NAMES = {
     "uid": "uid",
+    "propagation": "propagation",
     "force": "force",
     "subresource": "subresource",
     "namespace": "namespace",
@@ -27,6 +28,7 @@ _NAMES = {
     "continue_token": "continueToken",
     "patch": "patch",
     "object": "object",
+    "dry_run": "dryRun",
 }
 
 
@@ -86,7 +88,8 @@ class Scripted:
         made = written(call)
         assert made == expected, f"{made}\ninstead of\n{expected}"
         if fails:
-            return windlass.ApiError.of(fails["code"])(fails["message"], http_status=fails.get("status", 0))
+            more = {"http_status": fails.get("status", 0), "details": fails.get("details")}
+            return windlass.ApiError.of(fails["code"])(fails["message"], **more)
         if answer is ...:
             return copy.deepcopy(made.get("object"))  # what was sent
         if made["call"] == "list":
@@ -215,6 +218,8 @@ class Doing:
         given, more = self.given, {}
         if "finalizer" in given:
             more["finalizer"] = given["finalizer"]
+        if "recreate" in given:
+            more["recreate"] = given["recreate"]
         if "recheckSeconds" in given:
             more["recheck"] = given["recheckSeconds"]
         if "ready" in given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,20 +14,84 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 APPLIED = "windlass.dev/applied"
-"""The annotation with the fingerprint of what was applied: by it a field is found that is no longer desired."""
+"""The annotation with the fingerprint of what was applied, and, where the server keeps it in another form, that of the form it keeps."""
 
 
 def ensure(cluster: Cluster, obj: Mapping[str, Any]) -> Written:
     """See :meth:`windlass.Cluster.ensure`."""
-    desired = stamped(obj)
-    present = cluster.get(kind_of(desired), key_of(desired))
-    if present is not None and covers(present, desired):
+    desired = Desired(obj)
+    present = cluster.get(kind_of(desired.fields), key_of(desired.fields))
+    if present is not None and desired.held(present):
         return Written(Effect.UNCHANGED, present)
-    stored = cluster.apply(desired, force=True)
-    if present is None:
-        return Written(Effect.CREATED, stored)
-    same = present["metadata"].get("resourceVersion") == stored["metadata"].get("resourceVersion")
-    return Written(Effect.UNCHANGED if same else Effect.UPDATED, stored)
+    stored = cluster.apply(desired.next(present), force=True)
+    if not desired.held(stored):
+        stored = cluster.apply(desired.noted(stored), force=True)
+    return Written(Effect.CREATED if present is None else Effect.UPDATED, stored)
+
+
+class Desired:
+    """An object as it should be. A server may keep it in another form: without an empty value, or ``1000m`` as ``1``. So two fingerprints
+    decide whether there is something to do: of what was applied, and of what the server has made of these fields."""
+
+    __slots__ = ("_print", "fields")
+
+    def __init__(self, obj: Mapping[str, Any]) -> None:
+        self.fields = _applicable(obj)
+        self._print = fingerprint(self.fields)
+
+    def held(self, present: Mapping[str, Any]) -> bool:
+        """Whether this was applied, and no field of it has changed since."""
+        was_applied, kept = self._note(present)
+        return was_applied and (covers(present, self.fields) or kept == fingerprint(_kept(present, self.fields)))
+
+    def next(self, present: Mapping[str, Any] | None) -> Object:
+        """As it is applied to this object; what the server made of it before it makes again."""
+        return self._stamped(self._note(present)[1] if present is not None else None)
+
+    def noted(self, stored: Mapping[str, Any]) -> Object:
+        """As it is applied once more, with a note of what the server has made of it."""
+        return self._stamped(fingerprint(_kept(stored, self.fields)))
+
+    def _note(self, present: Mapping[str, Any]) -> tuple[bool, str | None]:
+        """Whether this was applied to an object, and the form that the server kept."""
+        note = ((present.get("metadata") or {}).get("annotations") or {}).get(APPLIED)
+        print, dash, kept = note.partition("-") if isinstance(note, str) else ("", "", "")
+        return print == self._print, kept if dash and print == self._print else None
+
+    def _stamped(self, kept: str | None) -> Object:
+        metadata = self.fields["metadata"]
+        note = self._print if kept is None else f"{self._print}-{kept}"
+        annotations = {**(metadata.get("annotations") or {}), APPLIED: note}
+        return {**self.fields, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _applicable(obj: Mapping[str, Any]) -> Object:
+    """A copy of an object without what is the server's to set, and with the data of a Secret in the one form in which it is kept."""
+    made = copied(obj)
+    metadata = made["metadata"]
+    metadata.pop("creationTimestamp", None)
+    if isinstance(metadata.get("annotations"), dict):
+        metadata["annotations"].pop(APPLIED, None)
+    else:  # the note is among them, so that null would not be what the object has
+        metadata.pop("annotations", None)
+    if made.get("status", ...) in (None, {}):
+        del made["status"]
+    texts = made.get("stringData")
+    is_secret = made.get("apiVersion") == "v1" and made.get("kind") == "Secret"
+    if is_secret and isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values()):
+        data = {name: base64.b64encode(text.encode(errors="replace")).decode() for name, text in texts.items()}
+        made = {**made, "data": {**(made.get("data") or {}), **data}}
+        del made["stringData"]
+    return made
+
+
+def _kept(present: Any, desired: Any) -> Any:
+    """What an object has at the fields that are desired."""
+    if isinstance(present, dict) and isinstance(desired, dict):
+        return {name: _kept(present.get(name), each) for name, each in desired.items()}
+    if isinstance(present, list) and isinstance(desired, list) and len(present) == len(desired):
+        return [_kept(*both) for both in zip(present, desired, strict=True)]
+    return present
 
 
 def create_or_update(cluster: Cluster, kind: Kind | str, key: Key | str, change: Callable[[Object], object]) -> Written:
@@ -60,14 +125,6 @@ def write_status(
     return Written(Effect.UPDATED, cluster.patch(kind, key, patch, subresource="status"))
 
 
-def stamped(obj: Mapping[str, Any]) -> Object:
-    """A copy of an object with the fingerprint of its fields."""
-    desired = copied(obj)
-    annotations = desired["metadata"].get("annotations") or {}
-    desired["metadata"]["annotations"] = {**annotations, APPLIED: fingerprint(desired)}
-    return desired
-
-
 def copied(value: Mapping[str, Any]) -> Object:
     """A copy with the values that JSON has."""
     made: Object = json.loads(json.dumps(value, allow_nan=False))
@@ -75,8 +132,7 @@ def copied(value: Mapping[str, Any]) -> Object:
 
 
 def covers(present: Any, desired: Any) -> bool:
-    """Whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with the same
-    fields."""
+    """Whether an object has everything that is desired."""
     if isinstance(desired, dict):
         return isinstance(present, dict) and all(covers(present.get(name), each) for name, each in desired.items())
     if isinstance(desired, list):

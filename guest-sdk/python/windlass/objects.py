@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import checks
-from .errors import Conflict
+from .errors import Conflict, Invalid
 
 Object = dict[str, Any]
 """A Kubernetes object as decoded JSON."""
@@ -129,8 +129,10 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Obj
 
 
 def set_owner(obj: Object, owner: Mapping[str, Any]) -> None:
-    """Adds ``owner``, an object that was read, to the owners of an object, unless it is one. The object is deleted after its last owner."""
+    """Adds ``owner``, an object that was read, to the owners of an object, unless it is one. The object is deleted after its last owner.
+    :class:`windlass.Invalid` for an owner in another namespace, which the garbage collector would take for one that is gone."""
     reference = owner_reference(owner, controller=False)
+    _check_namespace(obj, owner)
     metadata: Object = obj.setdefault("metadata", {})
     references: list[Object] = metadata.get("ownerReferences") or []
     if all(each.get("uid") != reference["uid"] for each in references):
@@ -142,6 +144,7 @@ def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
     on the object enqueues ``owner``, which must have been read. :class:`windlass.Conflict` if the object has another controller.
     """
     reference = owner_reference(owner)
+    _check_namespace(obj, owner)
     other = controller_of(obj)
     if other is not None and other.get("uid") != reference["uid"]:
         raise Conflict(
@@ -155,6 +158,13 @@ def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
     else:
         references = [*references, reference]
     metadata["ownerReferences"] = references
+
+
+def _check_namespace(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> None:
+    """The garbage collector looks for an owner in the namespace of what it owns."""
+    namespace = key_of(owner).namespace
+    if namespace is not None and namespace != key_of(obj).namespace:
+        raise Invalid(f"{named(obj)} cannot be owned by {named(owner)}: an owner is of the same namespace, or of none")
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object | None:

@@ -1,16 +1,18 @@
 //! One cluster's API with types. Entry point: [`Cluster`].
 
+mod applied;
 mod desired;
 mod dynamic;
 mod events;
+mod fingerprint;
 mod finalizers;
 mod operation;
 mod written;
 
-#[cfg(test)]
-pub(crate) use desired::fingerprint;
-pub(crate) use desired::{covers, stamped};
+pub(crate) use applied::Desired;
 pub use dynamic::OfKind;
+#[cfg(test)]
+pub(crate) use fingerprint::fingerprint;
 pub use written::{Effect, Written};
 
 use crate::error::ApiError;

@@ -1,17 +1,21 @@
 //! The objects that a primary object should have. Entry point: [`Dependents`].
 
 mod apply;
+mod failures;
+mod order;
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Desired};
 use crate::error::{ApiError, Result};
 use crate::readiness;
 use crate::resource::{Condition, Object, Resource, Typed};
 use crate::types::{
-    Action, ApiCode, DeleteOptions, Description, Enqueue, GroupVersionKind, Index, ListOptions,
-    ObjectKey, Operation, Watch,
+    Action, ApiCode, Description, Enqueue, GroupVersionKind, Index, ListOptions, ObjectKey,
+    Operation, Watch,
 };
+use failures::summary;
+use order::{is_defined, remove};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
@@ -48,6 +52,8 @@ const RECHECK: Duration = Duration::from_secs(10);
 /// ```
 pub struct Dependents<'a> {
     kinds: Vec<GroupVersionKind>,
+    /// Those of the kinds whose objects may be deleted and created again.
+    recreate: Vec<GroupVersionKind>,
     finalizer: Option<String>,
     ready: Box<Ready<'a>>,
     recheck: Duration,
@@ -76,6 +82,7 @@ impl<'a> Dependents<'a> {
     pub fn new() -> Self {
         Self {
             kinds: Vec::new(),
+            recreate: Vec::new(),
             finalizer: None,
             ready: Box::new(readiness),
             recheck: RECHECK,
@@ -95,6 +102,14 @@ impl<'a> Dependents<'a> {
     #[must_use]
     pub fn of<T: Typed>(mut self) -> Self {
         self.kinds.push(T::KIND.into());
+        self
+    }
+
+    /// An object of the kind that was added last is deleted and created again if the server does not take a change (HTTP 422), as of a
+    /// field that is immutable.
+    #[must_use]
+    pub fn recreate(mut self) -> Self {
+        self.recreate.extend(self.kinds.last().cloned());
         self
     }
 
@@ -143,6 +158,8 @@ impl<'a> Dependents<'a> {
     /// primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents
     /// that are not owned, and removes the finalizer.
     ///
+    /// A failure of one keeps none of the others from being applied or deleted.
+    ///
     /// # Errors
     /// Those of the calls; `invalid` for an object of another kind, and for one that cannot be owned without a finalizer.
     pub fn reconcile<T: Resource>(
@@ -166,7 +183,9 @@ impl<'a> Dependents<'a> {
         };
         (self.cleanup)()?;
         let mut left = self.not_owned(cluster, primary)?;
-        if remove(cluster, &left)? {
+        let removed = remove(cluster, &left);
+        if !removed.is_empty() {
+            removed.into_iter().try_for_each(|(_, result)| result)?;
             left = self.not_owned(cluster, primary)?;
         }
         if left.is_empty() {
@@ -179,15 +198,24 @@ impl<'a> Dependents<'a> {
         Ok(Action::requeue_after(self.recheck))
     }
 
-    /// The dependents that exist.
-    fn of_owner(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
+    /// The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
+    fn of_owner(
+        &self,
+        cluster: &Cluster,
+        primary: &Object,
+        wanted: &[Desired],
+    ) -> Result<Vec<Object>> {
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         let options = ListOptions::default().index(OWNER, uid);
         let list = |kind: &GroupVersionKind| Operation::List((kind.clone(), options.clone()));
         let operations: Vec<Operation> = self.kinds.iter().map(list).collect();
         let mut found = Vec::new();
         for (kind, page) in self.kinds.iter().zip(cluster.batch(&operations)) {
-            let crate::Reply::Page(page) = page? else {
+            let page = match page {
+                Err(error) if is_defined(&error, kind, wanted) => continue,
+                page => page?,
+            };
+            let crate::Reply::Page(page) = page else {
                 continue;
             };
             for text in &page.items {
@@ -207,7 +235,7 @@ impl<'a> Dependents<'a> {
     }
 
     fn not_owned(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
-        let mut found = self.of_owner(cluster, primary)?;
+        let mut found = self.of_owner(cluster, primary, &[])?;
         let uid = &primary.0["metadata"]["uid"];
         found.retain(|object| !object.is_owned_by(uid));
         Ok(found)
@@ -231,31 +259,6 @@ impl Description {
         }
         self
     }
-}
-
-/// Deletes these objects, and not newer ones of the same names; returns whether there was something to delete.
-fn remove(cluster: &Cluster, objects: &[Object]) -> Result<bool> {
-    let alive = objects.iter().filter(|object| !object.is_deleting());
-    let operations: Vec<Operation> = alive
-        .map(|object| {
-            let uid = object.identity().uid.map(str::to_owned);
-            let options = DeleteOptions {
-                uid,
-                ..DeleteOptions::default()
-            };
-            Operation::Delete((object.kind(), object.key(), options))
-        })
-        .collect();
-    if operations.is_empty() {
-        return Ok(false);
-    }
-    for reply in cluster.batch(&operations) {
-        match reply {
-            Err(error) if error.is_not_found() => {}
-            reply => drop(reply?),
-        }
-    }
-    Ok(true)
 }
 
 /// Writes the conditions `Ready` and `Progressing`.
@@ -290,15 +293,6 @@ type Identity = (GroupVersionKind, ObjectKey);
 
 fn identity(object: &Object) -> Identity {
     (object.kind(), object.key())
-}
-
-/// The first text, and how many more there are.
-fn summary(texts: &[String]) -> String {
-    match texts {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first, more @ ..] => format!("{first}, and {} more", more.len()),
-    }
 }
 
 fn invalid(message: String) -> ApiError {

@@ -91,18 +91,27 @@ fn answer(operation: &Operation, mut expected: Value) -> Result<Reply, ApiError>
 fn failure(fails: &Value) -> ApiError {
     let codes = [
         ApiCode::NotFound,
+        ApiCode::AlreadyExists,
         ApiCode::Conflict,
         ApiCode::Invalid,
         ApiCode::Denied,
+        ApiCode::Forbidden,
+        ApiCode::UnknownKind,
+        ApiCode::Timeout,
         ApiCode::Unavailable,
     ];
     let code = codes
         .into_iter()
         .find(|code| fails["code"] == code.as_str());
-    ApiError::new(
-        code.expect("a known code"),
-        fails["message"].as_str().unwrap_or_default(),
-    )
+    let status = fails["status"].as_u64().unwrap_or_default();
+    ApiError {
+        http_status: u16::try_from(status).expect("a status"),
+        details: fails.get("details").map(ToString::to_string),
+        ..ApiError::new(
+            code.expect("a known code"),
+            fails["message"].as_str().unwrap_or_default(),
+        )
+    }
 }
 
 /// A call as the cases write it.
@@ -122,7 +131,9 @@ fn written(operation: &Operation) -> Value {
                 "continueToken": options.continue_token,
             })
         }
-        Operation::Create((_, object, _)) => json!({"call": "create", "object": parsed(object)}),
+        Operation::Create((_, object, options)) => {
+            json!({"call": "create", "object": parsed(object), "dryRun": options.dry_run.then_some(true)})
+        }
         Operation::Update((_, object, _)) => json!({"call": "update", "object": parsed(object)}),
         Operation::Apply((_, object, options)) => {
             json!({"call": "apply", "object": parsed(object), "force": options.force.then_some(true)})
@@ -142,6 +153,7 @@ fn written(operation: &Operation) -> Value {
             "kind": kind.to_string(),
             "key": key.to_string(),
             "uid": options.uid,
+            "propagation": options.propagation.map(|it| format!("{it:?}").to_lowercase().replace("propagation::", "")),
         }),
     };
     let fields = made.as_object_mut().expect("a call");

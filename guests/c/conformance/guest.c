@@ -19,6 +19,7 @@ static const struct {
 } CASES[] = {
     {"read", reading},   {"list", listing},   {"many", many},           {"create", creating}, {"update", updating},
     {"patch", patching}, {"apply", applying}, {"status", status},       {"delete", deleting}, {"collection", collection},
+    {"ensure", ensuring},
     {"batch", batch},    {"text", text},      {"large", large},         {"events", events},   {"log", lines},
     {"config", config},  {"clock", times},    {"clusters", clusters},   {"open", opening},    {"across", across},
     {"codes", codes},    {"limits", limits},  {"cancelled", cancelled},

@@ -53,6 +53,7 @@ windlass_result patching(const scene *scene);
 windlass_result applying(const scene *scene);
 windlass_result status(const scene *scene);
 windlass_result deleting(const scene *scene);
+windlass_result ensuring(const scene *scene);
 windlass_result collection(const scene *scene);
 windlass_result batch(const scene *scene);
 windlass_result text(const scene *scene);

@@ -194,6 +194,24 @@ windlass_result deleting(const scene *scene) {
     return windlass_done();
 }
 
+/* Objects in every form that a server may keep otherwise. */
+windlass_result ensuring(const scene *scene) {
+    static const char *const effects[] = {"created", "updated", "unchanged"};
+    const char *text = json_text_at(scene->primary, "/data/objects"), *why = NULL;
+    json *objects = json_parse(text, strlen(text), &why);
+    if (objects == NULL) {
+        return windlass_retry("%s", why);
+    }
+    json_each(each, objects) {
+        json *object = json_set_at(json_copy(each), "/metadata/namespace", json_string(scene->key.ns));
+        windlass_written written;
+        WINDLASS_TRY(windlass_ensure(scene->cluster, object, &written));
+        windlass_info("ensured", "kind", json_text_at(object, "/kind"), "name", json_text_at(object, "/metadata/name"), "effect",
+                      effects[written.effect], NULL);
+    }
+    return windlass_done();
+}
+
 /* Many objects with one call, by label. */
 windlass_result collection(const scene *scene) {
     const windlass_list_options red = {.ns = scene->key.ns, .labels = "color=red"};

@@ -118,6 +118,7 @@ impl Reconciler for Conformance {
             "apply" => writes::apply(&scene)?,
             "status" => writes::status(&scene)?,
             "delete" => writes::delete(&scene)?,
+            "ensure" => writes::ensure(&scene)?,
             "collection" => writes::collection(&scene)?,
             "batch" => writes::batch(&scene)?,
             "text" => writes::text(&scene)?,

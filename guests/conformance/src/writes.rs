@@ -267,6 +267,18 @@ pub(crate) fn delete(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
+/// Objects in every form that a server may keep otherwise.
+pub(crate) fn ensure(scene: &Scene) -> Result<()> {
+    let objects: Vec<Object> = serde_json::from_str(scene.primary.value("objects"))?;
+    for mut object in objects {
+        object.0["metadata"]["namespace"] = json!(scene.namespace());
+        let written = scene.cluster.ensure(&object)?;
+        let effect = format!("{:?}", written.effect).to_lowercase();
+        info!("ensured", kind = object.kind().kind, name = object.key().name, effect = effect);
+    }
+    Ok(())
+}
+
 /// Many objects with one call, by label.
 pub(crate) fn collection(scene: &Scene) -> Result<()> {
     let red = Selection::default()

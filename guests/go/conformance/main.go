@@ -102,7 +102,7 @@ func (conformance) Reconcile(req windlass.Request, cluster *windlass.Cluster) (w
 var cases = map[string]func(*scene) error{
 	"read": read, "list": list, "many": many,
 	"create": create, "update": update, "patch": patch, "apply": apply, "status": status, "delete": remove,
-	"collection": collection, "batch": batch, "text": text, "large": large,
+	"ensure": ensure, "collection": collection, "batch": batch, "text": text, "large": large,
 	"events": events, "log": logLines, "config": config, "clock": clock,
 	"clusters": clusters, "open": open, "across": across,
 	"codes": codes, "limits": limits, "cancelled": cancelled,

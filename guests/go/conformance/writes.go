@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"log/slog"
 	"strings"
 
@@ -273,6 +274,23 @@ func remove(s *scene) error {
 
 // gone reports whether there was an object to delete.
 func gone(err error) (bool, error) { return err == nil, windlass.IgnoreNotFound(err) }
+
+// ensure: objects in every form that a server may keep otherwise.
+func ensure(s *scene) error {
+	var objects []windlass.Object
+	if err := json.Unmarshal([]byte(s.primary.value("objects")), &objects); err != nil {
+		return err
+	}
+	for _, object := range objects {
+		object.Set(s.key.Namespace, "metadata", "namespace")
+		written, err := s.cluster.Ensure(object)
+		if err != nil {
+			return err
+		}
+		slog.Info("ensured", "kind", object.GVK().Kind, "name", object.Key().Name, "effect", string(written.Effect))
+	}
+	return nil
+}
 
 // collection: many objects with one call, by label.
 func collection(s *scene) error {

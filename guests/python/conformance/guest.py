@@ -29,6 +29,7 @@ CASES: dict[str, Callable[[Scene], windlass.Action | None]] = {
     "apply": writes.apply,
     "status": writes.status,
     "delete": writes.delete,
+    "ensure": writes.ensure,
     "collection": writes.collection,
     "batch": writes.batch,
     "text": writes.text,

@@ -1,5 +1,7 @@
 """Cases that write. Entry points: a function for each."""
 
+import json
+
 import windlass
 from windlass import Object, Page, log
 from windlass.operations import Apply, Create, Delete, Get, List, Patch, Update
@@ -150,6 +152,14 @@ def delete(scene: Scene) -> None:
 
     deleted = cluster.delete(CONFIG_MAP, scene.at("cherry"), propagation="background", grace_period=0)
     log.info("at once", deleted=shown(deleted))
+
+
+def ensure(scene: Scene) -> None:
+    """Objects in every form that a server may keep otherwise."""
+    for obj in json.loads(scene.primary["data"]["objects"]):
+        obj["metadata"]["namespace"] = scene.namespace
+        written = scene.cluster.ensure(obj)
+        log.info("ensured", kind=obj["kind"], name=obj["metadata"]["name"], effect=written.effect.value)
 
 
 def collection(scene: Scene) -> None:

@@ -4,6 +4,7 @@
 //! They mean what the SDKs' helpers mean, by the same cases: `guest-sdk/spec`. The SDK in Rust is compiled to WebAssembly and calls its host
 //! without `async`, so its code is not this code.
 
+mod applied;
 mod calls;
 mod dependents;
 mod fingerprint;
@@ -19,9 +20,8 @@ use crate::api::{ApiError, ApplyOptions, Operation};
 use crate::cluster::TypedClient;
 use crate::object::Object;
 use crate::typed::{Typed, decode};
+use applied::Desired;
 use calls::{Calls, read, written};
-use fingerprint::stamped;
-use serde_json::Value;
 
 /// What a write that may have nothing to do did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,16 +74,18 @@ impl TypedClient {
 }
 
 async fn ensure(calls: &impl Calls, object: Object) -> Result<Written<Object>, ApiError> {
-    let desired = stamped(object);
-    let mut present = read(calls, &desired.gvk(), &desired.key()).await?;
-    if let Some(present) = present.take_if(|present| covers(&present.0, &desired.0)) {
+    let desired = Desired::new(object);
+    let (kind, key) = (desired.object.gvk(), desired.object.key());
+    let mut present = read(calls, &kind, &key).await?;
+    if let Some(present) = present.take_if(|present| desired.held_by(present)) {
         return Ok(Written::new(Effect::Unchanged, present));
     }
-    let stored = written(calls, forced_apply(&desired)).await?;
-    let version = |object: &Object| object.0["metadata"]["resourceVersion"].clone();
-    let effect = match &present {
+    let mut stored = written(calls, forced_apply(&desired.next(present.as_ref()))).await?;
+    if !desired.held_by(&stored) {
+        stored = written(calls, forced_apply(&desired.noted(&stored))).await?;
+    }
+    let effect = match present {
         None => Effect::Created,
-        Some(present) if version(present) == version(&stored) => Effect::Unchanged,
         Some(_) => Effect::Updated,
     };
     Ok(Written::new(effect, stored))
@@ -95,19 +97,4 @@ fn forced_apply(object: &Object) -> Operation {
         ..ApplyOptions::default()
     };
     Operation::Apply(object.gvk(), object.json(), options)
-}
-
-/// Whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with the same
-/// fields.
-fn covers(present: &Value, desired: &Value) -> bool {
-    match (present, desired) {
-        (Value::Object(present), Value::Object(desired)) => desired
-            .iter()
-            .all(|(name, each)| covers(present.get(name).unwrap_or(&Value::Null), each)),
-        (Value::Array(present), Value::Array(desired)) => {
-            let mut both = present.iter().zip(desired);
-            present.len() == desired.len() && both.all(|(one, other)| covers(one, other))
-        }
-        _ => present == desired,
-    }
 }

@@ -118,6 +118,14 @@ impl Object {
     /// # Errors
     /// `conflict`, reason `AlreadyOwned`, when another object is its controller.
     pub fn set_controller(&mut self, owner: &Self) -> Result<(), ApiError> {
+        let namespace = owner.key().namespace;
+        if namespace.is_some() && namespace != self.key().namespace {
+            let (name, owner) = (self.named(), owner.named());
+            let message = format!(
+                "{name} cannot be owned by {owner}: an owner is of the same namespace, or of none"
+            );
+            return Err(ApiError::host(ApiCode::Invalid, message));
+        }
         let uid = owner.text_at("/metadata/uid").unwrap_or_default();
         let is_owner = |reference: &Value| reference["uid"] == uid;
         let mut owners = self.owners().to_vec();

@@ -1,6 +1,7 @@
 //! Writes that happen only if something differs. Entry points: [`Cluster::ensure`], [`OfKind::create_or_update`] and
 //! [`Cluster::set_status`].
 
+use super::applied::Desired;
 use super::{Cluster, Effect, OfKind, Written};
 use crate::error::ApiError;
 use crate::resource::{Object, Resource, Typed};
@@ -9,9 +10,6 @@ use crate::types::{
 };
 use serde_json::{Map, Value, json};
 
-/// The annotation with the fingerprint of what was applied: by it a field is found that is no longer desired.
-const APPLIED: &str = "windlass.dev/applied";
-
 impl Cluster {
     /// As [`Self::force_apply`], only if something differs: a field that is not as desired, or one that was applied by `ensure`
     /// before and is no longer desired. The annotation `windlass.dev/applied` has a fingerprint of what was applied.
@@ -19,22 +17,27 @@ impl Cluster {
     /// # Errors
     /// [`ApiError`].
     pub fn ensure<T: Resource>(&self, object: &T) -> Result<Written<T>, ApiError> {
-        let desired = stamped(Object::of(object)?);
-        let (kind, key) = (desired.kind(), desired.key());
-        let present: Option<Object> = self.get_with(&kind, &key, &GetOptions::default())?;
-        if let Some(present) = &present
-            && covers(&present.0, &desired.0)
-        {
-            return Written::new(Effect::Unchanged, present.clone()).typed(&kind);
+        let kind = object.kind();
+        self.ensure_object(Desired::new(Object::of(object)?))?
+            .typed(&kind)
+    }
+
+    fn ensure_object(&self, desired: Desired) -> Result<Written<Object>, ApiError> {
+        let (kind, key) = (desired.object.kind(), desired.object.key());
+        let mut present: Option<Object> = self.get_with(&kind, &key, &GetOptions::default())?;
+        if let Some(present) = present.take_if(|present| desired.held_by(present)) {
+            return Ok(Written::new(Effect::Unchanged, present));
         }
-        let stored = self.apply_with(&desired, &ApplyOptions::forced())?;
-        let version = |object: &Object| object.0["metadata"]["resourceVersion"].clone();
-        let effect = match &present {
+        let apply = |object: Object| self.apply_with(&object, &ApplyOptions::forced());
+        let mut stored = apply(desired.next(present.as_ref()))?;
+        if !desired.held_by(&stored) {
+            stored = apply(desired.noted(&stored))?;
+        }
+        let effect = match present {
             None => Effect::Created,
-            Some(present) if version(present) == version(&stored) => Effect::Unchanged,
             Some(_) => Effect::Updated,
         };
-        Written::new(effect, stored).typed(&kind)
+        Ok(Written::new(effect, stored))
     }
 
     /// Gives the status these fields; null removes one. Reads the object and patches only what differs, at the version that was
@@ -117,35 +120,6 @@ impl OfKind<'_> {
     }
 }
 
-/// An object with the fingerprint of its fields.
-pub(crate) fn stamped(mut object: Object) -> Object {
-    let print = fingerprint(&object.0);
-    let annotations = &mut object.0["metadata"]["annotations"];
-    if !annotations.is_object() {
-        *annotations = json!({});
-    }
-    annotations[APPLIED] = print.into();
-    object
-}
-
-/// Whether an object has everything that is desired. The fingerprint is a field like another, so it was applied with the same
-/// fields.
-pub(crate) fn covers(present: &Value, desired: &Value) -> bool {
-    match (present, desired) {
-        (Value::Object(present), Value::Object(desired)) => desired
-            .iter()
-            .all(|(name, each)| covers(present.get(name).unwrap_or(&Value::Null), each)),
-        (Value::Array(present), Value::Array(desired)) => {
-            present.len() == desired.len()
-                && present
-                    .iter()
-                    .zip(desired)
-                    .all(|(one, other)| covers(one, other))
-        }
-        _ => present == desired,
-    }
-}
-
 /// The merge patch that gives `present` the fields of `desired`.
 fn difference(present: &Value, desired: &Value) -> Map<String, Value> {
     let mut patch = Map::new();
@@ -161,49 +135,4 @@ fn difference(present: &Value, desired: &Value) -> Map<String, Value> {
         }
     }
     patch
-}
-
-/// FNV-1a over a value, with sorted names: the same for equal values, in every language's SDK.
-pub(crate) fn fingerprint(value: &Value) -> String {
-    let mut hash = 0x811c_9dc5;
-    walk(&mut hash, value);
-    format!("{hash:08x}")
-}
-
-fn walk(hash: &mut u32, value: &Value) {
-    match value {
-        Value::Null => feed(hash, "n"),
-        Value::Bool(true) => feed(hash, "t"),
-        Value::Bool(false) => feed(hash, "f"),
-        Value::Number(number) => feed(hash, &format!("#{number};")),
-        Value::String(text) => feed_text(hash, text),
-        Value::Array(items) => {
-            feed(hash, "[");
-            items.iter().for_each(|item| walk(hash, item));
-            feed(hash, "]");
-        }
-        Value::Object(fields) => {
-            // Sorted even if a crate of the guest makes maps keep their order.
-            let mut names: Vec<_> = fields.iter().collect();
-            names.sort_by_key(|(name, _)| *name);
-            feed(hash, "{");
-            for (name, each) in names {
-                feed_text(hash, name);
-                walk(hash, each);
-            }
-            feed(hash, "}");
-        }
-    }
-}
-
-fn feed_text(hash: &mut u32, text: &str) {
-    feed(hash, "\"");
-    feed(hash, text);
-    feed(hash, "\0");
-}
-
-fn feed(hash: &mut u32, text: &str) {
-    for byte in text.bytes() {
-        *hash = (*hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
 }

@@ -1,14 +1,16 @@
 //! Brings the dependents of a living object to their desired state. Entry point: [`Dependents::keep`].
 
-use super::{Dependents, Identity, OWNER, identity, invalid, remove, report, summary};
-use crate::cluster::{Cluster, covers, stamped};
+use super::failures::{Failures, summary};
+use super::order::{is_defined, is_ground, remove};
+use super::{Dependents, OWNER, identity, invalid, report};
+use crate::cluster::{Cluster, Desired};
 use crate::error::{ApiError, Result};
-use crate::resource::{Object, Resource, decode};
-use crate::types::{Action, ApplyOptions, Operation, Reply};
+use crate::resource::{Object, Resource, decode, encode};
+use crate::types::{Action, ApplyOptions, Operation, Reply, WriteOptions};
 use serde_json::{Value, json};
 
-/// Objects by kind and key. There are few: a list is smaller than a map.
-type Present = Vec<(Identity, Object)>;
+/// HTTP's status for an object that the server does not take as it is.
+const UNPROCESSABLE: u16 = 422;
 
 impl Dependents<'_> {
     pub(super) fn keep(
@@ -20,42 +22,25 @@ impl Dependents<'_> {
         let wanted = desired
             .into_iter()
             .map(|object| self.prepared(primary, object))
-            .collect::<Result<Vec<Object>, ApiError>>()?;
+            .collect::<Result<Vec<Desired>, ApiError>>()?;
         if let Some(finalizer) = &self.finalizer {
             cluster.ensure_finalizer(primary, finalizer)?;
         }
-        let found = self.of_owner(cluster, primary)?;
-        let mut present: Present = found.into_iter().map(|it| (identity(&it), it)).collect();
-        apply(cluster, primary, &wanted, &mut present)?;
-
-        let is_wanted = |id: &Identity| wanted.iter().any(|object| identity(object) == *id);
-        let gone = present.iter().filter(|(id, _)| !is_wanted(id));
-        let gone: Vec<Object> = gone.map(|(_, object)| object.clone()).collect();
-        remove(cluster, &gone)?;
-
-        let mut waiting = Vec::new();
-        for object in &wanted {
-            if let Some(why) = find(&present, object).and_then(|stored| (self.ready)(stored)) {
-                waiting.push(format!("{}: {why}", object.named()));
-            }
-        }
-        if waiting.is_empty() {
-            report(
-                cluster,
-                primary,
-                "Ready",
-                "all dependents are ready",
-                &self.status,
-            )?;
-            return Ok(Action::Done);
-        }
-        let message = format!("waits for {}", summary(&waiting));
-        report(cluster, primary, "NotReady", &message, &self.status)?;
-        Ok(Action::requeue_after(self.recheck))
+        let mut pass = Pass {
+            cluster,
+            parts: self,
+            present: self.of_owner(cluster, primary, &wanted)?,
+            wanted: &wanted,
+            waiting: Vec::new(),
+            failures: Failures::default(),
+        };
+        pass.apply_all()?;
+        pass.delete_others();
+        pass.end(primary)
     }
 
     /// A desired object as it is applied: with its owner, or the label alone where it cannot have one.
-    fn prepared(&self, primary: &Object, mut object: Object) -> Result<Object, ApiError> {
+    fn prepared(&self, primary: &Object, mut object: Object) -> Result<Desired, ApiError> {
         if !self.kinds.contains(&object.kind()) {
             let name = object.named();
             return Err(invalid(format!(
@@ -75,52 +60,218 @@ impl Dependents<'_> {
         }
         labels[OWNER] = uid.into();
         if owner.namespace.is_none() || owner.namespace == object.identity().namespace {
-            object.set_controller(primary.controller_reference())?;
+            object.set_controller(primary)?;
         } else if self.finalizer.is_none() {
             let (name, owner) = (object.named(), primary.named());
             return Err(invalid(format!(
                 "{name} cannot be owned by {owner}: give the dependents a finalizer"
             )));
         }
-        Ok(stamped(object))
+        Ok(Desired::new(object))
     }
 }
 
-/// Applies what differs, and puts what is stored into `present`.
-fn apply(
-    cluster: &Cluster,
-    primary: &Object,
-    wanted: &[Object],
-    present: &mut Present,
-) -> Result<()> {
-    let differs =
-        |object: &&Object| find(present, object).is_none_or(|stored| !covers(&stored.0, &object.0));
-    let missing: Vec<&Object> = wanted.iter().filter(differs).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let operations = missing
-        .iter()
-        .map(|object| Operation::apply(*object, ApplyOptions::forced()))
-        .collect::<Result<Vec<_>, _>>()?;
-    for (object, reply) in missing.into_iter().zip(cluster.batch(&operations)) {
-        let stored = match reply {
-            Ok(Reply::Object(text)) => decode(&object.kind(), &text)?,
-            Ok(_) => object.clone(),
-            Err(error) => {
-                let message = format!("{}: {error}", object.named());
-                report(cluster, primary, "ApplyFailed", &message, &Value::Null)?;
-                return Err(error.into());
-            }
+/// One pass over the dependents of a living object. A failure of one keeps none of the others.
+struct Pass<'a> {
+    cluster: &'a Cluster,
+    parts: &'a Dependents<'a>,
+    wanted: &'a [Desired],
+    /// What exists. There are few: a list is smaller than a map.
+    present: Vec<Object>,
+    /// What is not there yet, each with the reason.
+    waiting: Vec<String>,
+    failures: Failures,
+}
+
+/// A desired object, and as what it is applied.
+type Change<'a> = (&'a Desired, Object);
+
+impl<'a> Pass<'a> {
+    /// Applies what differs: first what others need to exist. What a server keeps in another form is applied once more, with a note of it.
+    fn apply_all(&mut self) -> Result<(), ApiError> {
+        let mut applied = Vec::new();
+        for first in [true, false] {
+            let wanted = self.wanted.iter();
+            let now: Vec<&Desired> = wanted.filter(|it| is_ground(&it.object) == first).collect();
+            let changes = now.into_iter().filter_map(|it| self.change(it)).collect();
+            applied.extend(self.apply(changes)?);
+        }
+        let note = |desired: &'a Desired| {
+            let stored = self.find(&desired.object)?;
+            (!desired.held_by(stored)).then(|| (desired, desired.noted(stored)))
         };
-        let id = identity(object);
-        present.retain(|(of, _)| *of != id);
-        present.push((id, stored));
+        let notes = applied.into_iter().filter_map(note).collect();
+        self.apply(notes)?;
+        Ok(())
     }
-    Ok(())
+
+    /// What to apply; `None` if there is nothing to do, or not yet.
+    fn change(&mut self, desired: &'a Desired) -> Option<Change<'a>> {
+        let Some(present) = self.find(&desired.object) else {
+            return Some((desired, desired.next(None)));
+        };
+        if desired.held_by(present) {
+            return None;
+        }
+        if present.is_deleting() && self.may_recreate(&desired.object) {
+            self.waiting.push(recreated(&desired.object));
+            return None;
+        }
+        Some((desired, desired.next(Some(present))))
+    }
+
+    /// Applies these, and returns those that are stored.
+    fn apply(&mut self, changes: Vec<Change<'a>>) -> Result<Vec<&'a Desired>, ApiError> {
+        let operation = |(_, object): &Change<'a>| Operation::apply(object, ApplyOptions::forced());
+        let (mut applied, mut refused) = (Vec::new(), Vec::new());
+        let replies = self.batch(&changes, operation)?;
+        for ((desired, object), reply) in changes.into_iter().zip(replies) {
+            match reply {
+                Ok(Reply::Object(text)) => {
+                    self.put(decode(&object.kind(), &text)?);
+                    applied.push(desired);
+                }
+                Ok(_) => {}
+                Err(error) if self.is_refused(&error, &object) => refused.push((desired, object)),
+                Err(error) => self.not_applied(&object, error),
+            }
+        }
+        self.recreate(&refused)?;
+        Ok(applied)
+    }
+
+    fn batch(
+        &self,
+        changes: &[Change<'a>],
+        operation: impl Fn(&Change<'a>) -> Result<Operation, ApiError>,
+    ) -> Result<Vec<Result<Reply, ApiError>>, ApiError> {
+        let operations: Vec<Operation> = changes.iter().map(operation).collect::<Result<_, _>>()?;
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.cluster.batch(&operations))
+    }
+
+    fn not_applied(&mut self, object: &Object, error: ApiError) {
+        match self.waits_for(object, &error) {
+            Some(why) => self.waiting.push(format!("{}: {why}", object.named())),
+            None => self.failures.add(&object.named(), error),
+        }
+    }
+
+    /// What an object waits for that could not be applied; `None` if that is a failure.
+    fn waits_for(&self, object: &Object, error: &ApiError) -> Option<String> {
+        let details = error.details.as_deref().unwrap_or_default();
+        let details: Value = serde_json::from_str(details).unwrap_or_default();
+        let namespace = object.identity().namespace.unwrap_or_default();
+        if error.is_not_found() && details["kind"] == "namespaces" {
+            return Some(format!("its namespace {namespace} does not exist"));
+        }
+        let mut causes = details["causes"].as_array().into_iter().flatten();
+        if causes.any(|cause| cause["reason"] == "NamespaceTerminating") {
+            return Some(format!("its namespace {namespace} is being deleted"));
+        }
+        is_defined(error, &object.kind(), self.wanted)
+            .then(|| "its kind is not served yet".to_owned())
+    }
+
+    /// Whether an object is to be deleted and created again.
+    fn is_refused(&self, error: &ApiError, object: &Object) -> bool {
+        error.http_status == UNPROCESSABLE
+            && self.may_recreate(object)
+            && self.find(object).is_some()
+    }
+
+    fn may_recreate(&self, object: &Object) -> bool {
+        self.parts.recreate.contains(&object.kind())
+    }
+
+    /// Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create them: an object
+    /// that is wrong altogether is not lost.
+    fn recreate(&mut self, refused: &[Change<'a>]) -> Result<(), ApiError> {
+        let operation = |(_, object): &Change<'a>| {
+            let dry = WriteOptions {
+                dry_run: true,
+                ..WriteOptions::default()
+            };
+            Ok(Operation::Create((object.kind(), encode(object)?, dry)))
+        };
+        let mut doomed = Vec::new();
+        for ((_, object), reply) in refused.iter().zip(self.batch(refused, operation)?) {
+            match reply {
+                Err(error) if !error.is_already_exists() => {
+                    self.failures.add(&object.named(), error);
+                }
+                _ => doomed.extend(self.find(object).cloned()),
+            }
+        }
+        for (object, result) in remove(self.cluster, &doomed) {
+            match result {
+                Err(error) if !error.is_conflict() => self.not_deleted(object, error),
+                _ => self.waiting.push(recreated(object)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what is no longer desired.
+    fn delete_others(&mut self) {
+        let is_wanted = |object: &Object| {
+            let id = identity(object);
+            self.wanted.iter().any(|it| identity(&it.object) == id)
+        };
+        let others = self.present.iter().filter(|object| !is_wanted(object));
+        let others: Vec<Object> = others.cloned().collect();
+        for (object, result) in remove(self.cluster, &others) {
+            if let Err(error) = result {
+                self.not_deleted(object, error);
+            }
+        }
+    }
+
+    fn not_deleted(&mut self, object: &Object, error: ApiError) {
+        let what = format!("{} cannot be deleted", object.named());
+        self.failures.add(&what, error);
+    }
+
+    /// Writes the conditions. All failures are one error.
+    fn end(mut self, primary: &Object) -> Result<Action> {
+        if let Some(error) = std::mem::take(&mut self.failures).into_error() {
+            let message = error.message.clone();
+            report(self.cluster, primary, "ApplyFailed", &message, &Value::Null)?;
+            return Err(error.into());
+        }
+        for desired in self.wanted {
+            let stored = self.find(&desired.object);
+            if let Some(why) = stored.and_then(|stored| (self.parts.ready)(stored)) {
+                let named = desired.object.named();
+                self.waiting.push(format!("{named}: {why}"));
+            }
+        }
+        let status = &self.parts.status;
+        if self.waiting.is_empty() {
+            let message = "all dependents are ready";
+            report(self.cluster, primary, "Ready", message, status)?;
+            return Ok(Action::Done);
+        }
+        let message = format!("waits for {}", summary(&self.waiting));
+        report(self.cluster, primary, "NotReady", &message, status)?;
+        Ok(Action::requeue_after(self.parts.recheck))
+    }
+
+    fn find(&self, object: &Object) -> Option<&Object> {
+        let id = identity(object);
+        self.present.iter().find(|each| identity(each) == id)
+    }
+
+    fn put(&mut self, stored: Object) {
+        let id = identity(&stored);
+        self.present.retain(|each| identity(each) != id);
+        self.present.push(stored);
+    }
 }
 
-fn find<'a>(present: &'a Present, object: &Object) -> Option<&'a Object> {
-    let id = identity(object);
-    present.iter().find(|(of, _)| *of == id).map(|(_, it)| it)
+/// The text about an object that is deleted to be created again.
+fn recreated(object: &Object) -> String {
+    format!("{}: it is deleted, and then created again", object.named())
 }

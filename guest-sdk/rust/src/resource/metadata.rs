@@ -2,9 +2,9 @@
 
 mod decode;
 
-use super::Identity;
+use super::{Identity, Resource};
 use crate::error::ApiError;
-use crate::types::ApiCode;
+use crate::types::{ApiCode, ObjectKey};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -67,12 +67,25 @@ pub struct OwnerReference {
 }
 
 /// The error if the object has another controller.
-pub(super) fn already_owned(kind: &str, key: &str, by: &str, name: &str) -> ApiError {
+pub(super) fn already_owned(kind: &str, key: &ObjectKey, by: &str, name: &str) -> ApiError {
     let message = format!("{kind} {key} has a controller already: {by} {name}");
     ApiError {
         reason: "AlreadyOwned".to_owned(),
         ..ApiError::new(ApiCode::Conflict, message)
     }
+}
+
+/// The error for an owner in another namespace: the garbage collector looks for an owner in the namespace of what it owns.
+pub(super) fn in_reach(kind: &str, key: &ObjectKey, owner: &impl Resource) -> Result<(), ApiError> {
+    let by = owner.key();
+    if by.namespace.is_none() || by.namespace == key.namespace {
+        return Ok(());
+    }
+    let of = owner.kind().kind;
+    let message = format!(
+        "{kind} {key} cannot be owned by {of} {by}: an owner is of the same namespace, or of none"
+    );
+    Err(ApiError::new(ApiCode::Invalid, message))
 }
 
 impl Metadata {
@@ -117,8 +130,13 @@ impl Metadata {
         self
     }
 
-    /// Adds `owner` to the owners of the object, unless it is one. The object is deleted after its last owner.
-    pub fn set_owner(&mut self, owner: OwnerReference) {
+    /// Adds `owner`, which was read from a cluster, to the owners of the object, unless it is one. The object is deleted after its last owner.
+    ///
+    /// # Errors
+    /// [`ApiError`] `invalid` for an owner in another namespace.
+    pub fn set_owner(&mut self, owner: &impl Resource) -> Result<(), ApiError> {
+        in_reach("object", &self.key(), owner)?;
+        let owner = owner.owner_reference();
         if self
             .owner_references
             .iter()
@@ -126,19 +144,19 @@ impl Metadata {
         {
             self.owner_references.push(owner);
         }
+        Ok(())
     }
 
     /// Makes `owner` the controller of the object and keeps its other owners. The object is deleted after `owner`, and an event on
     /// the object enqueues `owner`.
     ///
     /// # Errors
-    /// [`ApiError`] `conflict` when another object is its controller.
-    pub fn set_controller(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
+    /// [`ApiError`] `conflict` when another object is its controller, `invalid` for an owner in another namespace.
+    pub fn set_controller(&mut self, owner: &impl Resource) -> Result<(), ApiError> {
+        let key = self.key();
+        in_reach("object", &key, owner)?;
+        let owner = owner.owner_reference();
         if let Some(other) = self.controller().filter(|other| other.uid != owner.uid) {
-            let key = match &self.namespace {
-                Some(namespace) => format!("{namespace}/{}", self.name),
-                None => self.name.clone(),
-            };
             return Err(already_owned("object", &key, &other.kind, &other.name));
         }
         let owner = OwnerReference {
@@ -152,6 +170,13 @@ impl Metadata {
             None => self.owner_references.push(owner),
         }
         Ok(())
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
     }
 
     /// The owner that manages the object.
@@ -202,13 +227,17 @@ mod tests {
             uid: uid.into(),
             ..OwnerReference::default()
         };
+        let read = |name: &str, uid: &str| {
+            let metadata = json!({"namespace": "default", "name": name, "uid": uid});
+            Object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+        };
         let mut typed = Metadata::new("default", "b").owner(owner("x", "3"));
         let key = ObjectKey::namespaced("default", "b");
         let mut untyped = Object::new(&GroupVersionKind::new("v1", "ConfigMap"), &key);
         untyped.0["metadata"]["ownerReferences"] = json!([owner("x", "3")]);
         for _ in 0..2 {
-            typed.set_controller(owner("a", "1")).unwrap();
-            untyped.set_controller(owner("a", "1")).unwrap();
+            typed.set_controller(&read("a", "1")).unwrap();
+            untyped.set_controller(&read("a", "1")).unwrap();
         }
         let controller = OwnerReference {
             controller: Some(true),
@@ -220,14 +249,14 @@ mod tests {
             untyped.0["metadata"]["ownerReferences"],
             json!(typed.owner_references)
         );
-        let refused = untyped.set_controller(owner("c", "2")).unwrap_err();
+        let refused = untyped.set_controller(&read("c", "2")).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "conflict: ConfigMap default/b has a controller already: ConfigMap a"
         );
         assert!(
             typed
-                .set_controller(owner("c", "2"))
+                .set_controller(&read("c", "2"))
                 .unwrap_err()
                 .is_conflict()
         );

@@ -1,6 +1,6 @@
 //! Objects of a kind that has no type. Entry point: [`Object`].
 
-use super::metadata::already_owned;
+use super::metadata::{already_owned, in_reach};
 use super::{Identity, OwnerReference, Resource, decode, encode};
 use crate::error::ApiError;
 use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
@@ -61,11 +61,13 @@ impl Object {
         self.0["metadata"]["annotations"][key].as_str()
     }
 
-    /// Adds `owner` to the owners of the object, unless it is one. The object is deleted after its last owner.
+    /// Adds `owner`, which was read from a cluster, to the owners of the object, unless it is one. The object is deleted after its last owner.
     ///
     /// # Errors
-    /// [`ApiError`] `invalid` when it has no metadata.
-    pub fn set_owner(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
+    /// [`ApiError`] `invalid` when it has no metadata, and for an owner in another namespace.
+    pub fn set_owner(&mut self, owner: &impl Resource) -> Result<(), ApiError> {
+        in_reach(&self.kind().kind, &self.key(), owner)?;
+        let owner = owner.owner_reference();
         if self.is_owned_by(&json!(owner.uid)) {
             return Ok(());
         }
@@ -116,9 +118,12 @@ impl Object {
     /// Makes `owner` the controller of the object, as [`super::Metadata::set_controller`].
     ///
     /// # Errors
-    /// [`ApiError`] `conflict` when another object is its controller, `invalid` when it has no metadata.
-    pub fn set_controller(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
-        let (kind, key) = (self.kind().kind, self.key().to_string());
+    /// [`ApiError`] `conflict` when another object is its controller, `invalid` when it has no metadata, and for an owner in another
+    /// namespace.
+    pub fn set_controller(&mut self, owner: &impl Resource) -> Result<(), ApiError> {
+        let (kind, key) = (self.kind().kind, self.key());
+        in_reach(&kind, &key, owner)?;
+        let owner = owner.owner_reference();
         let metadata = self.0["metadata"]
             .as_object_mut()
             .ok_or_else(|| ApiError::new(ApiCode::Invalid, "the object has no metadata"))?;

@@ -58,6 +58,10 @@ fn declared(with: &Value, script: &Script) -> Dependents<'static> {
     for kind in with["kinds"].as_array().expect("kinds") {
         let kind = kind_of(kind);
         parts = parts.kind(&kind.api_version(), &kind.kind);
+        let recreate = with["recreate"].as_array().into_iter().flatten();
+        if recreate.map(kind_of).any(|of| of == kind) {
+            parts = parts.recreate();
+        }
     }
     if let Some(finalizer) = with["finalizer"].as_str() {
         parts = parts.finalizer(finalizer);
@@ -125,11 +129,11 @@ fn run(case: &Value, script: &Script, cluster: &Cluster) -> Result<(Value, Objec
         "ownerReference" => json!(object(&with["owner"]).owner_reference()),
         "controllerReference" => json!(object(&with["owner"]).controller_reference()),
         "setOwner" => {
-            changed.set_owner(object(&with["owner"]).owner_reference())?;
+            changed.set_owner(&object(&with["owner"]))?;
             Value::Null
         }
         "setController" => {
-            changed.set_controller(object(&with["owner"]).controller_reference())?;
+            changed.set_controller(&object(&with["owner"]))?;
             Value::Null
         }
         "controllerOf" => json!(changed.controller()),

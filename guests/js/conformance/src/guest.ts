@@ -11,7 +11,7 @@ import { across, clusters, open } from './others';
 import { list, many, read } from './reading';
 import { ConfigMap, Deployment, type Scene, named, refuse, shown } from './scene';
 import { clock, configuration, events, lines } from './settings';
-import { apply, batch, collection, create, large, patch, remove, status, text, update } from './writing';
+import { apply, batch, collection, create, ensure, large, patch, remove, status, text, update } from './writing';
 
 /** The label of a ConfigMap that asks for a case. Its value is the case's name. */
 const CASE = 'conformance.windlass.dev/case';
@@ -23,7 +23,7 @@ const FOR = 'conformance.windlass.dev/for';
 /** The cases that end in `done`. */
 const CASES: Record<string, (scene: Scene) => void> = {
   read, list, many,
-  create, update, patch, apply, status, delete: remove, collection, batch, text, large,
+  create, update, patch, apply, status, delete: remove, ensure, collection, batch, text, large,
   events, log: lines, config: configuration, clock,
   clusters, open, across,
   codes, limits, cancelled,

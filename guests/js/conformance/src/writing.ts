@@ -1,6 +1,6 @@
 /** Cases about writes. Entry points: a function for each. */
 
-import { ApiError, type Result, controllerOf, controllerReference, log, operation } from 'windlass-sdk';
+import { ApiError, type KubernetesObject, type Result, controllerOf, controllerReference, log, operation } from 'windlass-sdk';
 import { ConfigMap, Deployment, type Scene, configMap, named, refuse, refused, shown } from './scene';
 
 /** One value of a ConfigMap's data. */
@@ -111,6 +111,15 @@ export function remove({ cluster, at }: Scene): void {
   const dry = cluster.delete(ConfigMap, at('banana'), { dryRun: true });
   log.info('dry', { deleted: dry, there: cluster.get(ConfigMap, at('banana')) !== undefined });
   log.info('at once', { deleted: cluster.delete(ConfigMap, at('cherry'), { propagation: 'background', gracePeriodSeconds: 0 }) });
+}
+
+/** Ensures objects in every form that a server may keep otherwise. */
+export function ensure({ cluster, primary, namespace }: Scene): void {
+  const objects = JSON.parse(primary.data?.objects ?? '[]') as KubernetesObject[];
+  for (const { metadata, ...object } of objects) {
+    const { effect } = cluster.ensure({ ...object, metadata: { ...metadata, namespace } });
+    log.info('ensured', { kind: object.kind, name: metadata.name, effect });
+  }
 }
 
 /** Deletes what a selector names. */

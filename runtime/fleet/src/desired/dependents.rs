@@ -1,11 +1,14 @@
 //! The objects that a primary object should have. Entry point: [`Dependents::reconcile`].
 
 mod apply;
+mod failures;
+mod order;
 
+use super::applied::Desired;
 use super::calls::{Calls, read};
 use super::finalizers::remove_finalizer;
 use super::status::write_status;
-use crate::api::{ApiCode, ApiError, DeleteOptions, ListOptions, Operation, Reply};
+use crate::api::{ApiCode, ApiError, ListOptions, Operation, Reply};
 use crate::cluster::TypedClient;
 use crate::kind::GroupVersionKind;
 use crate::object::{Condition, Object, readiness};
@@ -14,8 +17,10 @@ use crate::path::FieldPath;
 use crate::request::ObjectKey;
 use crate::source::Index;
 use crate::typed::Typed;
+use failures::summary;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use order::{is_defined, remove};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -35,6 +40,8 @@ type Ready = dyn Fn(&Object) -> Option<String> + Send + Sync;
 /// [`Builder::dependents`](crate::controller::Builder::dependents).
 pub struct Dependents<'a> {
     pub(crate) kinds: Vec<GroupVersionKind>,
+    /// Those of the kinds whose objects may be deleted and created again.
+    recreate: Vec<GroupVersionKind>,
     finalizer: Option<String>,
     ready: Arc<Ready>,
     recheck: Duration,
@@ -57,6 +64,7 @@ impl Dependents<'_> {
     pub fn new() -> Self {
         Self {
             kinds: Vec::new(),
+            recreate: Vec::new(),
             finalizer: None,
             ready: Arc::new(readiness),
             recheck: RECHECK,
@@ -75,6 +83,14 @@ impl Dependents<'_> {
     #[must_use]
     pub fn kind(mut self, kind: GroupVersionKind) -> Self {
         self.kinds.push(kind);
+        self
+    }
+
+    /// An object of the kind that was added last is deleted and created again if the server does not take a change (HTTP 422), as of a
+    /// field that is immutable. Default: it is not, and the failure is reported.
+    #[must_use]
+    pub fn recreate(mut self) -> Self {
+        self.recreate.extend(self.kinds.last().cloned());
         self
     }
 
@@ -117,6 +133,7 @@ impl Dependents<'_> {
     ) -> Dependents<'c> {
         Dependents {
             kinds: self.kinds,
+            recreate: self.recreate,
             finalizer: self.finalizer,
             ready: self.ready,
             recheck: self.recheck,
@@ -128,6 +145,8 @@ impl Dependents<'_> {
     /// Applies the desired objects, deletes those that are no longer desired, and sets the conditions `Ready` and `Progressing` of the
     /// primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents
     /// that are not owned, and removes the finalizer.
+    ///
+    /// A failure of one keeps none of the others from being applied or deleted.
     ///
     /// # Errors
     /// Those of the calls; `invalid` for an object of another kind, and for one that cannot be owned without a finalizer.
@@ -172,7 +191,9 @@ impl Dependents<'_> {
             return Ok(later);
         }
         let mut left = self.not_owned(calls, primary).await?;
-        if remove(calls, &left).await? {
+        let removed = remove(calls, &left).await;
+        if !removed.is_empty() {
+            removed.into_iter().try_for_each(|(_, result)| result)?;
             left = self.not_owned(calls, primary).await?;
         }
         if left.is_empty() {
@@ -188,11 +209,12 @@ impl Dependents<'_> {
         Ok(Action::RequeueAfter(self.recheck))
     }
 
-    /// The dependents that exist.
+    /// The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
     async fn of_owner(
         &self,
         calls: &impl Calls,
         primary: &Object,
+        wanted: &[Desired],
     ) -> Result<Vec<Object>, ApiError> {
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         let first = ListOptions {
@@ -203,7 +225,10 @@ impl Dependents<'_> {
         let pages = calls.batch(self.kinds.iter().map(list).collect()).await;
         let mut found = Vec::new();
         for (kind, page) in self.kinds.iter().zip(pages) {
-            let mut reply = page?;
+            let mut reply = match page {
+                Err(error) if is_defined(&error, kind, wanted) => continue,
+                page => page?,
+            };
             while let Reply::Page(page) = reply {
                 for json in &page.items {
                     found.push(Object::parse(json)?);
@@ -226,7 +251,7 @@ impl Dependents<'_> {
         calls: &impl Calls,
         primary: &Object,
     ) -> Result<Vec<Object>, ApiError> {
-        let mut found = self.of_owner(calls, primary).await?;
+        let mut found = self.of_owner(calls, primary, &[]).await?;
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         found.retain(|object| !object.is_owned_by(uid));
         Ok(found)
@@ -241,30 +266,6 @@ pub(crate) fn owner_index(kind: GroupVersionKind) -> Index {
         path: FieldPath::of_label(OWNER),
         namespace_path: None,
     }
-}
-
-/// Deletes these objects, and not newer ones of the same names; returns whether there was something to delete.
-async fn remove(calls: &impl Calls, objects: &[Object]) -> Result<bool, ApiError> {
-    let alive = objects.iter().filter(|object| !object.is_deleting());
-    let operations: Vec<Operation> = alive
-        .map(|object| {
-            let options = DeleteOptions {
-                uid: object.text_at("/metadata/uid").map(str::to_owned),
-                ..DeleteOptions::default()
-            };
-            Operation::Delete(object.gvk(), object.key(), options)
-        })
-        .collect();
-    if operations.is_empty() {
-        return Ok(false);
-    }
-    for reply in calls.batch(operations).await {
-        match reply {
-            Err(error) if error.code == ApiCode::NotFound => {}
-            reply => drop(reply?),
-        }
-    }
-    Ok(true)
 }
 
 /// Writes the conditions `Ready` and `Progressing` of a primary object.
@@ -311,15 +312,6 @@ type Identity = (GroupVersionKind, ObjectKey);
 
 fn identity(object: &Object) -> Identity {
     (object.gvk(), object.key())
-}
-
-/// The first text, and how many more there are.
-fn summary(texts: &[String]) -> String {
-    match texts {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first, more @ ..] => format!("{first}, and {} more", more.len()),
-    }
 }
 
 fn invalid(message: String) -> ApiError {

@@ -1,21 +1,6 @@
-//! What tells whether an object was applied with the same fields before. Entry point: [`stamped`].
+//! A short name for a value. Entry point: [`fingerprint`].
 
-use crate::object::Object;
-use serde_json::{Value, json};
-
-/// The annotation with the fingerprint of what was applied: by it a field is found that is no longer desired.
-const APPLIED: &str = "windlass.dev/applied";
-
-/// An object with the fingerprint of its fields.
-pub(super) fn stamped(mut object: Object) -> Object {
-    let print = fingerprint(&object.0);
-    let annotations = &mut object.0["metadata"]["annotations"];
-    if !annotations.is_object() {
-        *annotations = json!({});
-    }
-    annotations[APPLIED] = print.into();
-    object
-}
+use serde_json::Value;
 
 /// FNV-1a over a value, with sorted names: the same for equal values, in the SDK of every language.
 pub(super) fn fingerprint(value: &Value) -> String {

@@ -80,14 +80,23 @@ fn answer(operation: &Operation, mut expected: Value) -> Result<Reply, ApiError>
 fn failure(fails: &Value) -> ApiError {
     let mut codes = [
         ApiCode::NotFound,
+        ApiCode::AlreadyExists,
         ApiCode::Conflict,
         ApiCode::Invalid,
         ApiCode::Denied,
+        ApiCode::Forbidden,
+        ApiCode::UnknownKind,
+        ApiCode::Timeout,
         ApiCode::Unavailable,
     ]
     .into_iter();
     let code = codes.find(|code| fails["code"] == code.as_str());
-    ApiError::host(code.expect("a known code"), text(&fails["message"]))
+    let status = fails["status"].as_u64().unwrap_or_default();
+    ApiError {
+        http_status: u16::try_from(status).expect("a status"),
+        details: fails.get("details").map(ToString::to_string),
+        ..ApiError::host(code.expect("a known code"), text(&fails["message"]))
+    }
 }
 
 /// A call as the cases write it.
@@ -101,7 +110,9 @@ fn shown(operation: &Operation) -> Value {
             "call": "list", "kind": kind.to_string(), "namespace": options.namespace,
             "index": options.index.as_ref().map(|(name, value)| [name, value]), "continueToken": options.continue_token,
         }),
-        Operation::Create(_, object, _) => json!({"call": "create", "object": parsed(object)}),
+        Operation::Create(_, object, options) => {
+            json!({"call": "create", "object": parsed(object), "dryRun": options.dry_run.then_some(true)})
+        }
         Operation::Update(_, object, _) => json!({"call": "update", "object": parsed(object)}),
         Operation::Apply(_, object, options) => {
             json!({"call": "apply", "object": parsed(object), "force": options.force.then_some(true)})
@@ -113,9 +124,10 @@ fn shown(operation: &Operation) -> Value {
                 "subresource": options.subresource,
             })
         }
-        Operation::Delete(kind, key, options) => {
-            json!({"call": "delete", "kind": kind.to_string(), "key": key.to_string(), "uid": options.uid})
-        }
+        Operation::Delete(kind, key, options) => json!({
+            "call": "delete", "kind": kind.to_string(), "key": key.to_string(), "uid": options.uid,
+            "propagation": options.propagation.map(|it| format!("{it:?}").to_lowercase()),
+        }),
     };
     let fields = made.as_object_mut().expect("a call");
     fields.retain(|_, value| !value.is_null());
@@ -182,6 +194,10 @@ fn declared<'a>(with: &'a Value, script: &'a Script) -> Dependents<'a> {
     let mut parts = Dependents::new();
     for each in with["kinds"].as_array().expect("kinds") {
         parts = parts.kind(kind(each));
+        let recreate = with["recreate"].as_array();
+        if recreate.is_some_and(|recreate| recreate.contains(each)) {
+            parts = parts.recreate();
+        }
     }
     if let Some(finalizer) = with["finalizer"].as_str() {
         parts = parts.finalizer(finalizer);

@@ -65,6 +65,9 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
+/// Those that run on a real server alone: `steady`.
+const REAL: &[Case] = &[case("ensure")];
+
 /// Those that the host has to end.
 pub(crate) const SHORT: &[Case] = &[case("cancelled")];
 
@@ -93,6 +96,7 @@ mod tests {
         let run: BTreeSet<String> = CASES
             .iter()
             .chain(SHORT)
+            .chain(REAL)
             .map(|case| case.name.to_owned())
             .filter(|name| !NO_CASES.contains(&name.as_str()))
             .collect();

@@ -15,6 +15,7 @@ mod described;
 mod native;
 mod server;
 mod stage;
+mod steady;
 mod subject;
 
 use anyhow::Result;
@@ -111,6 +112,36 @@ async fn go_does_as_the_native_one() -> Result<()> {
 #[ignore = "needs other languages' tools"]
 async fn c_does_as_the_native_one() -> Result<()> {
     does_as_the_native_one("c").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real servers"]
+async fn desired_objects_are_written_once_in_rust() -> Result<()> {
+    steady::is_steady("rust").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real servers and other languages' tools"]
+async fn desired_objects_are_written_once_in_javascript() -> Result<()> {
+    steady::is_steady("js").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real servers and other languages' tools"]
+async fn desired_objects_are_written_once_in_python() -> Result<()> {
+    steady::is_steady("python").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real servers and other languages' tools"]
+async fn desired_objects_are_written_once_in_go() -> Result<()> {
+    steady::is_steady("go").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real servers and other languages' tools"]
+async fn desired_objects_are_written_once_in_c() -> Result<()> {
+    steady::is_steady("c").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,6 +116,7 @@ pub(crate) fn rules() -> Vec<Rule> {
     ];
     vec![
         rule("", &["configmaps"], &["*"]),
+        rule("", &["secrets"], &["create", "patch"]),
         rule("apps", &["*"], &["*"]),
         rule("", &watched, &["get", "list", "watch"]),
         rule("", &["namespaces"], &["get"]),
