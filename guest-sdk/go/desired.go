@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 )
@@ -107,6 +108,12 @@ func (c *Cluster) writeStatus(kind GroupVersionKind, key ObjectKey, present Obje
 		patch["metadata"] = map[string]any{"resourceVersion": version}
 	}
 	stored, err := c.Patch(kind, key, MergePatch(patch), Status)
+	if IsNotFound(err) && present != nil {
+		// A server answers the same for an object that is gone.
+		if there, failed := c.Get(kind, key, Live); failed != nil || there != nil {
+			return Written{}, cmp.Or(failed, refused(named(present)+": its kind has no subresource status, which its definition has to name"))
+		}
+	}
 	return Written{stored, Updated}, err
 }
 

@@ -244,9 +244,27 @@ func decodeObjects(kind GroupVersionKind, texts []string) ([]Object, error) {
 
 func decodeInto(kind GroupVersionKind, text string, into any) error {
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return unfit("decode", kind, err)
+		return unfit("decode", namedIn(kind, text), inField(err))
 	}
 	return nil
+}
+
+// namedIn is a kind, with the name of an object that does not fit.
+func namedIn(kind GroupVersionKind, text string) string {
+	var object Object
+	if json.Unmarshal([]byte(text), &object) != nil || object.Key().Name == "" {
+		return kind.String()
+	}
+	return fmt.Sprintf("%v %v", kind, object.Key())
+}
+
+// inField is an error in the words of JSON, with the path of the field that does not fit.
+func inField(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("%s: expected %v, found %s", wrong.Field, wrong.Type, wrong.Value)
+	}
+	return err
 }
 
 // encode writes an object with its apiVersion and kind, and returns its kind.

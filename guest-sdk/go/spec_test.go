@@ -65,7 +65,7 @@ type specCall struct {
 	Call                        string
 	Kind, Key                   string
 	Object, Patch               json.RawMessage
-	Force, DryRun               bool
+	Force, DryRun, Live         bool
 	Propagation                 string
 	Subresource, Namespace, UID string
 	Index                       []string
@@ -98,6 +98,8 @@ func (c specCall) operation() Operation {
 		operation.Key = specKey(c.Key)
 	}
 	switch operation.Verb {
+	case VerbGet:
+		operation.Get.Live = c.Live
 	case VerbList:
 		operation.List = ListOptions{Namespace: c.Namespace, Continue: c.ContinueToken}
 		if len(c.Index) == 2 {
@@ -476,5 +478,17 @@ func TestEveryCaseOfTheSpecification(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAnObjectThatDoesNotFitIsNamedWithTheField(t *testing.T) {
+	var into struct {
+		Spec struct{ Replicas int }
+	}
+	kind := GVK("example.com/v1", "Website")
+	err := decodeInto(kind, `{"metadata":{"namespace":"default","name":"bad"},"spec":{"replicas":"two"}}`, &into)
+	want := "cannot decode example.com/v1/Website default/bad: Spec.replicas: expected int, found string"
+	if failed := (*APIError)(nil); !errors.As(err, &failed) || !strings.EqualFold(failed.Message, want) {
+		t.Errorf("got %v, and not %s", err, want)
 	}
 }

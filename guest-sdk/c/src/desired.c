@@ -94,5 +94,15 @@ windlass_error *sdk_write_status(windlass_cluster *cluster, windlass_kind kind, 
     json_set(patch, "status", changed);
     windlass_write_options options = {.subresource = "status"};
     windlass_error *error = windlass_patch(cluster, kind, key, WINDLASS_MERGE, patch, &options, &stored);
+    if (error != NULL && error->code == WINDLASS_NOT_FOUND && present != NULL) {
+        /* A server answers the same for an object that is gone. */
+        json *there = NULL;
+        windlass_error *failed = windlass_get(cluster, kind, key, &(windlass_get_options){.live = true}, &there);
+        if (failed != NULL || there != NULL) {
+            const char *why = "its kind has no subresource status, which its definition has to name";
+            const char *message = windlass_format("%s: %s", sdk_named(present), why);
+            return failed != NULL ? failed : sdk_failure(WINDLASS_INVALID, "Invalid", message);
+        }
+    }
     return error != NULL ? error : sdk_wrote(written, WINDLASS_UPDATED, stored);
 }

@@ -49,6 +49,7 @@ static windlass_operation operation_of(const json *call) {
     operation.object = json_get(call, operation.verb == WINDLASS_OP_PATCH ? "patch" : "object");
     operation.write.subresource = field(call, "subresource");
     operation.write.force = json_is_true(json_get(call, "force"));
+    operation.get.live = json_is_true(json_get(call, "live"));
     operation.list.ns = field(call, "namespace");
     operation.list.index = json_text_at(call, "/index/0");
     operation.list.value = json_text_at(call, "/index/1");

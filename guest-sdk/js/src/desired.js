@@ -7,7 +7,8 @@
 /** @import * as sdk from '../types/index.js' */
 
 import { copy, desired } from './applied.js';
-import { keyOf } from './object.js';
+import { ApiError } from './errors.js';
+import { keyOf, named } from './object.js';
 
 /**
  * @param {sdk.Cluster} cluster
@@ -66,8 +67,15 @@ export function writeStatus(cluster, kind, key, present, status) {
   if (present && Object.keys(changed).length === 0) return { effect: 'unchanged', object: present };
   const resourceVersion = present?.metadata.resourceVersion;
   const metadata = resourceVersion === undefined ? {} : { metadata: { resourceVersion } };
-  const object = cluster.patch(kind, key, { ...metadata, status: changed }, { subresource: 'status' });
-  return { effect: 'updated', object };
+  try {
+    const object = cluster.patch(kind, key, { ...metadata, status: changed }, { subresource: 'status' });
+    return { effect: 'updated', object };
+  } catch (error) {
+    // A server answers the same for an object that is gone.
+    if (!(error instanceof ApiError) || error.code !== 'not-found' || !present || !cluster.get(kind, key, { live: true })) throw error;
+    const message = `${named(present)}: its kind has no subresource status, which its definition has to name`;
+    throw new ApiError({ code: 'invalid', reason: 'Invalid', message });
+  }
 }
 
 /**

@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { ApiError, NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
+import { NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
 import { frames } from './stack.js';
 
@@ -72,7 +72,7 @@ export const requeueAfter = (delay) => ({ requeueAfterMs: milliseconds(delay) })
  * @param {unknown} error
  */
 function explain(error) {
-  const isExpected = [ApiError, NotReady, Retry, TerminalError].some((type) => error instanceof type);
+  const isExpected = [NotReady, Retry, TerminalError].some((type) => error instanceof type);
   const at = error instanceof Error && !isExpected ? frames(error.stack ?? '') : [];
   return check.wellFormed([explained(error), ...at].join('\n'));
 }

@@ -122,7 +122,7 @@ test('an error that is its own cause is told', () => {
   assert.match(JSON.stringify(outcome), /round: round/);
 });
 
-test('an exception tells where it was thrown, if the build has told the lines, and an error by which a call or a run ends does not', () => {
+test('an exception and an error of a call tell where they were thrown, if the build has told the lines, and what ends a run does not', () => {
   const outcome = (/** @type {Error} */ error) => {
     error.stack = '    at greet (guest.js:12:7)\n';
     return new Script().reconcile(throwing(error), request);
@@ -134,7 +134,8 @@ test('an exception tells where it was thrown, if the build has told the lines, a
     assert.deepEqual(outcome(broken), { outcome: 'retry', message: 'broken\nat greet src/guest.ts:4' });
     assert.deepEqual(outcome(new TerminalError('wrong')), { outcome: 'terminal', message: 'wrong' });
     assert.deepEqual(outcome(new Retry('soon')), { outcome: 'retry', message: 'soon' });
-    assert.deepEqual(outcome(new ApiError({ code: 'timeout', message: 'no answer' })), { outcome: 'retry', message: 'timeout: no answer' });
+    const unanswered = new ApiError({ code: 'timeout', message: 'no answer' });
+    assert.deepEqual(outcome(unanswered), { outcome: 'retry', message: 'timeout: no answer\nat greet src/guest.ts:4' });
     const waiting = new NotReady('not there yet', 5);
     waiting.stack = broken.stack;
     const described = describing(() => {

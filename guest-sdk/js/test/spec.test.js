@@ -34,7 +34,10 @@ const DEFAULTS = ['mode=cached', 'projection=full', 'limit=0'];
  */
 function written(tag, args) {
   switch (tag) {
-    case 'get':
+    case 'get': {
+      const { mode, ...options } = args[2];
+      return { call: tag, kind: kindText(args[0]), key: keyText(args[1]), ...set(options), ...(mode === 'live' && { live: true }) };
+    }
     case 'delete':
       return { call: tag, kind: kindText(args[0]), key: keyText(args[1]), ...set(args[2]) };
     case 'list':

@@ -29,6 +29,7 @@ _NAMES = {
     "patch": "patch",
     "object": "object",
     "dry_run": "dryRun",
+    "live": "live",
 }
 
 

@@ -238,12 +238,12 @@ class Cluster:
         was read: :class:`windlass.Conflict` if another wrote it meanwhile."""
         return desired.set_status(self, kind, key, status)
 
-    def ensure_finalizer(self, obj: Object, finalizer: str) -> Written:
+    def ensure_finalizer(self, obj: Mapping[str, Any], finalizer: str) -> Written:
         """Adds a finalizer to an object that was read, unless it has it or is being deleted. :class:`windlass.Conflict` if the object
         has changed."""
         return finalizers.ensure_finalizer(self, obj, finalizer)
 
-    def remove_finalizer(self, obj: Object, finalizer: str) -> Written:
+    def remove_finalizer(self, obj: Mapping[str, Any], finalizer: str) -> Written:
         """Removes a finalizer from an object that was read, if it has it. :class:`windlass.Conflict` if the object has changed."""
         return finalizers.remove_finalizer(self, obj, finalizer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from . import checks
 from .host import current
@@ -20,7 +20,7 @@ def condition(obj: Mapping[str, Any], type: str) -> Object | None:
 
 
 def set_condition(
-    obj: Object,
+    obj: Mapping[str, Any],
     type: str,
     status: bool | Status,
     reason: str,
@@ -52,7 +52,7 @@ def set_condition(
     rest = obj.get("status") or {}
     conditions = rest.get("conditions") or []
     following = [*conditions, after] if before is None else [after if each is before else each for each in conditions]
-    obj["status"] = {**rest, "conditions": following}
+    cast(Object, obj)["status"] = {**rest, "conditions": following}
     return True
 
 

@@ -79,7 +79,7 @@ class Dependents:
     def reconcile(
         self,
         cluster: Cluster,
-        primary: Object,
+        primary: Mapping[str, Any],
         desired: Iterable[Mapping[str, Any]],
         *,
         status: Mapping[str, Any] | None = None,
@@ -96,7 +96,7 @@ class Dependents:
         return self._keep(cluster, primary, desired, status or {})
 
     def _keep(
-        self, cluster: Cluster, primary: Object, desired: Iterable[Mapping[str, Any]], status: Mapping[str, Any]
+        self, cluster: Cluster, primary: Mapping[str, Any], desired: Iterable[Mapping[str, Any]], status: Mapping[str, Any]
     ) -> Action:
         wanted = {_identity(made.fields): made for made in (self._prepared(primary, obj) for obj in desired)}
         if self.finalizer is not None:
@@ -115,7 +115,7 @@ class Dependents:
         _report(cluster, primary, "NotReady", f"waits for {_summary(waiting)}", status)
         return requeue_after(self.recheck)
 
-    def _end(self, cluster: Cluster, primary: Object, cleanup: Callable[[], object] | None) -> Action:
+    def _end(self, cluster: Cluster, primary: Mapping[str, Any], cleanup: Callable[[], object] | None) -> Action:
         """Ends the dependents. The garbage collector takes those that the primary object owns."""
         if self.finalizer is None or not has_finalizer(primary, self.finalizer):
             return DONE
@@ -130,7 +130,7 @@ class Dependents:
         cluster.remove_finalizer(primary, self.finalizer)
         return DONE
 
-    def _prepared(self, primary: Object, obj: Mapping[str, Any]) -> Desired:
+    def _prepared(self, primary: Mapping[str, Any], obj: Mapping[str, Any]) -> Desired:
         """A desired object as it is applied: with its owner, or the label alone where it cannot have one."""
         made = copied(obj)
         if kind_of(made) not in self.kinds:
@@ -145,14 +145,14 @@ class Dependents:
             raise Invalid(f"{named(made)} cannot be owned by {named(primary)}: give the dependents a finalizer")
         return Desired(made)
 
-    def _of_owner(self, cluster: Cluster, primary: Object, wanted: Mapping[Identity, Desired]) -> list[Object]:
+    def _of_owner(self, cluster: Cluster, primary: Mapping[str, Any], wanted: Mapping[Identity, Desired]) -> list[Object]:
         """The dependents that exist. There are none of a kind whose definition is desired and not there yet."""
         index = (OWNER, primary["metadata"]["uid"])
         found: list[Object] = []
         pages = cluster.batch([List(kind, index=index) for kind in self.kinds], return_errors=True)
         for kind, page in zip(self.kinds, pages, strict=True):
             if isinstance(page, ApiError):
-                if _is_defined(page, kind, wanted):
+                if _is_defined(page, Kind.of(kind), wanted):
                     continue
                 raise page
             found += page.items
@@ -161,7 +161,7 @@ class Dependents:
                 found += page.items
         return found
 
-    def _not_owned(self, cluster: Cluster, primary: Object) -> list[Object]:
+    def _not_owned(self, cluster: Cluster, primary: Mapping[str, Any]) -> list[Object]:
         uid = primary["metadata"]["uid"]
         return [
             obj
@@ -284,7 +284,7 @@ def _remove(cluster: Cluster, objects: Sequence[Object]) -> Iterator[tuple[Objec
 
 
 def _report(
-    cluster: Cluster, primary: Object, reason: str, message: str, status: Mapping[str, Any] | None = None
+    cluster: Cluster, primary: Mapping[str, Any], reason: str, message: str, status: Mapping[str, Any] | None = None
 ) -> None:
     """Writes the conditions ``Ready`` and ``Progressing``."""
     present = cluster.get(kind_of(primary), key_of(primary))

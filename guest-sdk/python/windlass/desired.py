@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .objects import Key, Kind, Object, key_of, kind_of, new_object
+from .errors import Invalid, NotFound
+from .objects import Key, Kind, Object, key_of, kind_of, named, new_object
 from .operations import Effect, Written
 
 if TYPE_CHECKING:
@@ -122,7 +123,13 @@ def write_status(
     version = present and present["metadata"].get("resourceVersion")
     if version:
         patch = {"metadata": {"resourceVersion": version}} | patch
-    return Written(Effect.UPDATED, cluster.patch(kind, key, patch, subresource="status"))
+    try:
+        return Written(Effect.UPDATED, cluster.patch(kind, key, patch, subresource="status"))
+    except NotFound:
+        # A server answers the same for an object that is gone.
+        if present is None or cluster.get(kind, key, live=True) is None:
+            raise
+        raise Invalid(f"{named(present)}: its kind has no subresource status, which its definition has to name") from None
 
 
 def copied(value: Mapping[str, Any]) -> Object:

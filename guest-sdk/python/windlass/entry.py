@@ -11,7 +11,7 @@ from .cluster import Cluster
 from .description import Description
 from .errors import ApiError, Retry, Terminal
 from .host import Client
-from .located import located
+from .located import frames, located
 from .objects import Kind, Object
 from .reconciler import DONE, Action, Mapper, Reconciler, Request, run
 
@@ -69,8 +69,10 @@ def map_objects(guest: Reconciler, client: Client, kind: Kind, objects: list[Obj
 
 
 def failed(error: Exception) -> str:
-    """The message of a failure: with where it was raised, unless the exception is one by which calls and runs end."""
-    if isinstance(error, (ApiError, Retry, Terminal)):
+    """The message of a failure: with where it was raised, unless the exception is one by which runs end."""
+    if isinstance(error, ApiError):
+        return text("\n".join([str(error), *frames(error)]))
+    if isinstance(error, (Retry, Terminal)):
         return text(error)
     return text(located(error))
 

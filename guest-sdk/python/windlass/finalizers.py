@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import checks
 from .errors import Invalid, NotFound
@@ -19,25 +19,25 @@ def has_finalizer(obj: Mapping[str, Any], finalizer: str) -> bool:
     return finalizer in (obj["metadata"].get("finalizers") or [])
 
 
-def ensure_finalizer(cluster: Cluster, obj: Object, finalizer: str) -> Written:
+def ensure_finalizer(cluster: Cluster, obj: Mapping[str, Any], finalizer: str) -> Written:
     """See :meth:`windlass.Cluster.ensure_finalizer`."""
     checks.text("finalizer", finalizer)
     if is_deleting(obj) or has_finalizer(obj, finalizer):
-        return Written(Effect.UNCHANGED, obj)
+        return Written(Effect.UNCHANGED, cast(Object, obj))
     return _write(cluster, obj, [*(obj["metadata"].get("finalizers") or []), finalizer])
 
 
-def remove_finalizer(cluster: Cluster, obj: Object, finalizer: str) -> Written:
+def remove_finalizer(cluster: Cluster, obj: Mapping[str, Any], finalizer: str) -> Written:
     """See :meth:`windlass.Cluster.remove_finalizer`."""
     if not has_finalizer(obj, finalizer):
-        return Written(Effect.UNCHANGED, obj)
+        return Written(Effect.UNCHANGED, cast(Object, obj))
     try:
         return _write(cluster, obj, [each for each in obj["metadata"]["finalizers"] if each != finalizer])
     except NotFound:
-        return Written(Effect.UNCHANGED, obj)
+        return Written(Effect.UNCHANGED, cast(Object, obj))
 
 
-def _write(cluster: Cluster, obj: Object, finalizers: list[str]) -> Written:
+def _write(cluster: Cluster, obj: Mapping[str, Any], finalizers: list[str]) -> Written:
     """Writes the list to the version that was read, so that no finalizer of another is lost."""
     version = obj["metadata"].get("resourceVersion")
     if not version:

@@ -1,4 +1,4 @@
-"""Where exceptions were raised, in the author's files. Entry point: :func:`located`."""
+"""Where exceptions were raised, in the author's files. Entry points: :func:`located` and :func:`frames`."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ def located(error: BaseException) -> str:
     told: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(told) < _MOST_CAUSES:
-        told.append("\n".join([f"{type(cause).__name__}: {cause}", *_frames(cause)]))
+        told.append("\n".join([f"{type(cause).__name__}: {cause}", *frames(cause)]))
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\nafter ".join(told)
 
 
-def _frames(error: BaseException) -> list[str]:
+def frames(error: BaseException) -> list[str]:
     """The frames in the author's files, the innermost first."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OTHERS)]
     return [f"at {frame.name} {_file(frame.filename)}:{frame.lineno}" for frame in own[::-1][:_MOST_FRAMES]]

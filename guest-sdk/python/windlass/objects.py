@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from . import checks
 from .errors import Conflict, Invalid
@@ -128,18 +128,18 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Obj
     return reference
 
 
-def set_owner(obj: Object, owner: Mapping[str, Any]) -> None:
+def set_owner(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> None:
     """Adds ``owner``, an object that was read, to the owners of an object, unless it is one. The object is deleted after its last owner.
     :class:`windlass.Invalid` for an owner in another namespace, which the garbage collector would take for one that is gone."""
     reference = owner_reference(owner, controller=False)
     _check_namespace(obj, owner)
-    metadata: Object = obj.setdefault("metadata", {})
+    metadata: Object = cast(Object, obj).setdefault("metadata", {})
     references: list[Object] = metadata.get("ownerReferences") or []
     if all(each.get("uid") != reference["uid"] for each in references):
         metadata["ownerReferences"] = [*references, reference]
 
 
-def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
+def set_controller(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> None:
     """Makes ``owner`` the controller of an object and keeps its other owners. The object is deleted after ``owner``, and an event
     on the object enqueues ``owner``, which must have been read. :class:`windlass.Conflict` if the object has another controller.
     """
@@ -151,7 +151,7 @@ def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
             f"{named(obj)} has a controller already: {other.get('kind')} {other.get('name')}",
             reason="AlreadyOwned",
         )
-    metadata: Object = obj.setdefault("metadata", {})
+    metadata: Object = cast(Object, obj).setdefault("metadata", {})
     references: list[Object] = metadata.get("ownerReferences") or []
     if any(each.get("uid") == reference["uid"] for each in references):
         references = [reference if each.get("uid") == reference["uid"] else each for each in references]

@@ -172,6 +172,14 @@ impl<'de> Reader<'de> {
         Ok(escaped)
     }
 
+    /// The string at this place, for an error.
+    #[cold]
+    #[inline(never)]
+    fn name_at(&self, at: usize) -> String {
+        let mut reader = Reader { at, ..*self };
+        reader.string().unwrap_or_default().into_owned()
+    }
+
     fn hex(&mut self) -> Result<u32, Fault> {
         let mut code = 0;
         for _ in 0..4 {

@@ -117,7 +117,18 @@ pub(crate) fn decode<T: DeserializeOwned>(
     what: &dyn fmt::Display,
     text: &str,
 ) -> Result<T, ApiError> {
-    json::from_str(text).map_err(|error| unfit("decode", what, &error))
+    json::from_str(text).map_err(|error| unfit("decode", &named(what, text), &error))
+}
+
+/// An expected kind, with the name of the object that does not fit.
+#[cold]
+#[inline(never)]
+fn named(what: &dyn fmt::Display, text: &str) -> String {
+    let read: Result<Object, _> = json::from_str(text);
+    match read.map(|object| object.key()) {
+        Ok(key) if !key.name.is_empty() => format!("{what} {key}"),
+        _ => what.to_string(),
+    }
 }
 
 #[cold]

@@ -5,7 +5,8 @@ mod cases;
 use crate::error::ApiError;
 use crate::resource::Resource;
 use crate::types::{
-    ApiCode, Event, EventType, GroupVersionKind, ListPage, ObjectKey, Operation, PatchType, Reply,
+    ApiCode, Event, EventType, GroupVersionKind, ListPage, ObjectKey, Operation, PatchType,
+    ReadMode, Reply,
 };
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -118,8 +119,9 @@ fn failure(fails: &Value) -> ApiError {
 fn written(operation: &Operation) -> Value {
     let parsed = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     let mut made = match operation {
-        Operation::Get((kind, key, _)) => {
-            json!({"call": "get", "kind": kind.to_string(), "key": key.to_string()})
+        Operation::Get((kind, key, options)) => {
+            let live = (options.mode == ReadMode::Live).then_some(true);
+            json!({"call": "get", "kind": kind.to_string(), "key": key.to_string(), "live": live})
         }
         Operation::List((kind, options)) => {
             let index = options.index.as_ref();

@@ -6,7 +6,7 @@ use super::{Cluster, Effect, OfKind, Written};
 use crate::error::ApiError;
 use crate::resource::{Object, Resource, Typed};
 use crate::types::{
-    ApplyOptions, GetOptions, GroupVersionKind, ObjectKey, PatchType, WriteOptions,
+    ApiCode, ApplyOptions, GetOptions, GroupVersionKind, ObjectKey, PatchType, WriteOptions,
 };
 use serde_json::{Map, Value, json};
 
@@ -72,15 +72,37 @@ impl Cluster {
             }
         }
         let changed = difference(&before, status);
-        if let Some(present) = present
+        if let Some(present) = present.clone()
             && changed.is_empty()
         {
             return Ok(Written::new(Effect::Unchanged, present));
         }
         patch["status"] = changed.into();
         let options = WriteOptions::status();
-        let stored = self.patch_with(kind, key, PatchType::Merge, &patch, &options)?;
-        Ok(Written::new(Effect::Updated, stored))
+        match self.patch_with(kind, key, PatchType::Merge, &patch, &options) {
+            Ok(stored) => Ok(Written::new(Effect::Updated, stored)),
+            Err(error) => Err(self.no_status(kind, key, present.as_ref(), error)?),
+        }
+    }
+
+    /// The error of a status that cannot be written. A server answers the same for an object that is gone and for a kind without the
+    /// subresource.
+    fn no_status(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        present: Option<&Object>,
+        error: ApiError,
+    ) -> Result<ApiError, ApiError> {
+        let Some(present) = present.filter(|_| error.is_not_found()) else {
+            return Ok(error);
+        };
+        let live = GetOptions::live();
+        let there: Option<Object> = self.get_with(kind, key, &live)?;
+        let why = "its kind has no subresource status, which its definition has to name";
+        let message = format!("{}: {why}", present.named());
+        let refused = there.map(|_| ApiError::new(ApiCode::Invalid, message));
+        Ok(refused.unwrap_or(error))
     }
 }
 

@@ -11,8 +11,10 @@ use serde::forward_to_deserialize_any;
 pub(super) struct Items<'a, 'de> {
     pub(super) reader: &'a mut Reader<'de>,
     close: u8,
-    /// Whether an item was read: the next one follows a comma.
-    begun: bool,
+    /// How many items were begun: the next one follows a comma.
+    begun: usize,
+    /// Where the name of the last field begins.
+    name: usize,
     /// Whether the end was read.
     ended: bool,
 }
@@ -25,7 +27,8 @@ impl<'a, 'de> Items<'a, 'de> {
         Ok(Self {
             reader,
             close: open + 2, // [ \ ] and { | }
-            begun: false,
+            begun: 0,
+            name: 0,
             ended: false,
         })
     }
@@ -36,10 +39,10 @@ impl<'a, 'de> Items<'a, 'de> {
             self.leave()?;
             return Ok(false);
         }
-        if self.begun {
+        if self.begun > 0 {
             self.reader.expect(b',')?;
         }
-        self.begun = true;
+        self.begun += 1;
         Ok(true)
     }
 
@@ -64,7 +67,9 @@ impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
         if self.ended || !self.next()? {
             return Ok(None);
         }
-        seed.deserialize(&mut *self.reader).map(Some)
+        let item = seed.deserialize(&mut *self.reader);
+        item.map(Some)
+            .map_err(|fault| fault.within(format!("[{}]", self.begun - 1)))
     }
 }
 
@@ -78,12 +83,15 @@ impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
         if self.ended || !self.next()? {
             return Ok(None);
         }
+        self.reader.peek();
+        self.name = self.reader.at;
         seed.deserialize(Key(self.reader)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         self.reader.expect(b':')?;
-        seed.deserialize(&mut *self.reader)
+        let value = seed.deserialize(&mut *self.reader);
+        value.map_err(|fault| fault.within(self.reader.name_at(self.name)))
     }
 }
 

@@ -3,10 +3,12 @@
 use serde::de::{Error, Expected, Unexpected};
 use std::fmt;
 
-/// The error, and the byte after which it was found.
+/// The error, and the fields in which it is or the byte after which it was found.
 #[derive(Debug)]
 pub(crate) struct Fault {
     message: String,
+    /// The names of fields and the positions in lists, the innermost first.
+    path: Vec<String>,
     at: usize,
 }
 
@@ -16,8 +18,17 @@ impl Fault {
     pub(super) fn new(message: &str) -> Self {
         Self {
             message: message.to_owned(),
+            path: Vec::new(),
             at: 0,
         }
+    }
+
+    /// In a field or an item.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn within(mut self, name: String) -> Self {
+        self.path.push(name);
+        self
     }
 
     pub(super) fn at(self, at: usize) -> Self {
@@ -27,7 +38,18 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.message, self.at)
+        if self.path.is_empty() {
+            return write!(f, "{} (at byte {})", self.message, self.at);
+        }
+        for (at, name) in self.path.iter().rev().enumerate() {
+            let dot = if at == 0 || name.starts_with('[') {
+                ""
+            } else {
+                "."
+            };
+            write!(f, "{dot}{name}")?;
+        }
+        write!(f, ": {}", self.message)
     }
 }
 
@@ -39,6 +61,7 @@ impl Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self {
             message: message.to_string(),
+            path: Vec::new(),
             at: 0,
         }
     }

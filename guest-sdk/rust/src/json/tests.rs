@@ -204,7 +204,7 @@ fn what_needs_no_copy_is_borrowed_and_options_may_be_null() {
 #[test]
 fn faults_say_what_and_where_without_the_value() {
     let fault = |text| from_str::<Config<'_>>(text).unwrap_err().to_string();
-    assert_eq!(fault("{\"word\": }"), "expected a string (at byte 9)");
+    assert_eq!(fault("{\"word\": }"), "word: expected a string");
     assert_eq!(fault("{}"), "missing field `word` (at byte 2)");
     #[derive(Debug, Deserialize)]
     struct Counted {
@@ -212,16 +212,22 @@ fn faults_say_what_and_where_without_the_value() {
         _count: u8,
     }
     let fault = |text| from_str::<Counted>(text).unwrap_err().to_string();
-    assert_eq!(
-        fault(r#"{"count":"hunter2"}"#),
-        "expected a value (at byte 9)"
-    );
+    assert_eq!(fault(r#"{"count":"hunter2"}"#), "count: expected a value");
     assert_eq!(
         fault(r#"{"count":1.5}"#),
-        "expected u8, found a number (at byte 12)"
+        "count: expected u8, found a number"
     );
     assert_eq!(
         fault(r#"{"count":300}"#),
-        "expected u8, found another value (at byte 12)"
+        "count: expected u8, found another value"
     );
+    let fault = |text| {
+        let read: Result<BTreeMap<String, Vec<Counted>>, _> = from_str(text);
+        read.unwrap_err().to_string()
+    };
+    assert_eq!(
+        fault(r#"{"a":[],"b":[{"count":1},{"count":true}]}"#),
+        "b[1].count: expected a value"
+    );
+    assert_eq!(fault(r#"{"b":[{}]}"#), "b[0]: missing field `count`");
 }

@@ -183,3 +183,41 @@ impl Resource for Object {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::{GroupVersionKind, Reply, kind};
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Website {
+        metadata: Metadata,
+        spec: Spec,
+    }
+    kind!(Website, "example.com/v1", "Website");
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Spec {
+        ports: Vec<u16>,
+    }
+
+    #[test]
+    fn an_object_that_does_not_fit_is_named_with_the_field() {
+        let text = |name: &str, port: &str| {
+            let metadata = format!(r#"{{"namespace":"default","name":"{name}"}}"#);
+            format!(r#"{{"kind":"Website","metadata":{metadata},"spec":{{"ports":[80,{port}]}}}}"#)
+        };
+        let page = crate::ListPage {
+            items: vec![text("good", "81"), text("bad", r#""http""#)],
+            continue_token: None,
+            resource_version: "1".into(),
+        };
+        let error = Reply::Page(page).objects::<Website>().unwrap_err();
+        let kind: GroupVersionKind = <Website as crate::Typed>::KIND.into();
+        assert_eq!(
+            error.message,
+            format!("cannot decode {kind} default/bad: spec.ports[1]: expected a value")
+        );
+    }
+}

@@ -6,7 +6,7 @@ use super::finalizers::{ensure_finalizer, remove_finalizer};
 use super::fingerprint::fingerprint;
 use super::status::set_status;
 use super::{Effect, Written, ensure};
-use crate::api::{ApiCode, ApiError, ListPage, Operation, PatchType, Reply};
+use crate::api::{ApiCode, ApiError, ListPage, Operation, PatchType, ReadMode, Reply};
 use crate::kind::GroupVersionKind;
 use crate::object::{Condition, Object, readiness};
 use crate::outcome::{Action, Failure};
@@ -103,8 +103,9 @@ fn failure(fails: &Value) -> ApiError {
 fn shown(operation: &Operation) -> Value {
     let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("JSON");
     let mut made = match operation {
-        Operation::Get(kind, key, _) => {
-            json!({"call": "get", "kind": kind.to_string(), "key": key.to_string()})
+        Operation::Get(kind, key, options) => {
+            let live = (options.mode == ReadMode::Live).then_some(true);
+            json!({"call": "get", "kind": kind.to_string(), "key": key.to_string(), "live": live})
         }
         Operation::List(kind, options) => json!({
             "call": "list", "kind": kind.to_string(), "namespace": options.namespace,

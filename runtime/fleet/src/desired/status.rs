@@ -2,7 +2,9 @@
 
 use super::calls::{Calls, read, written};
 use super::{Effect, Written};
-use crate::api::{ApiError, Operation, PatchType, WriteOptions};
+use crate::api::{
+    ApiCode, ApiError, GetOptions, Operation, PatchType, ReadMode, Reply, WriteOptions,
+};
 use crate::cluster::TypedClient;
 use crate::kind::GroupVersionKind;
 use crate::object::{Condition, Object};
@@ -76,7 +78,7 @@ pub(super) async fn write_status(
         }
     }
     let changed = difference(&before, status);
-    if let Some(present) = present
+    if let Some(present) = present.clone()
         && changed.is_empty()
     {
         return Ok(Written::new(Effect::Unchanged, present));
@@ -88,7 +90,35 @@ pub(super) async fn write_status(
     };
     let (merge, patch) = (PatchType::Merge, patch.to_string().into());
     let patch = Operation::Patch(kind.clone(), key.clone(), merge, patch, options);
-    Ok(Written::new(Effect::Updated, written(calls, patch).await?))
+    match written(calls, patch).await {
+        Ok(stored) => Ok(Written::new(Effect::Updated, stored)),
+        Err(error) => Err(no_status(calls, kind, key, present.as_ref(), error).await?),
+    }
+}
+
+/// The error of a status that cannot be written. A server answers the same for an object that is gone and for a kind without the
+/// subresource.
+async fn no_status(
+    calls: &impl Calls,
+    kind: &GroupVersionKind,
+    key: &ObjectKey,
+    present: Option<&Object>,
+    error: ApiError,
+) -> Result<ApiError, ApiError> {
+    let Some(present) = present.filter(|_| error.code == ApiCode::NotFound) else {
+        return Ok(error);
+    };
+    let live = GetOptions {
+        mode: ReadMode::Live,
+        ..GetOptions::default()
+    };
+    let there = calls.run(Operation::Get(kind.clone(), key.clone(), live));
+    if let Reply::Nothing = there.await? {
+        return Ok(error);
+    }
+    let why = "its kind has no subresource status, which its definition has to name";
+    let message = format!("{}: {why}", present.named());
+    Ok(ApiError::host(ApiCode::Invalid, message))
 }
 
 /// The merge patch that gives `present` the fields of `desired`.

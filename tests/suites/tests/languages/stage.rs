@@ -320,7 +320,8 @@ fn shown(outcome: &Outcome, case: &str) -> String {
             };
             let message = match case {
                 EXCEPTION if failure.message.contains("broken") => "… broken …",
-                _ => &failure.message,
+                // Where it was thrown in the source is a language's own matter.
+                _ => failure.message.split("\nat ").next().unwrap_or_default(),
             };
             format!("{how}: {message}")
         }
