@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
+import { ApiError, NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
 import { frames } from './stack.js';
 
@@ -103,10 +103,23 @@ function action(answer) {
 }
 
 /**
+ * What was thrown by mistake, by the failure that was made of it: for unit tests.
+ *
+ * @type {WeakMap<object, unknown>}
+ */
+export const mistakes = new WeakMap();
+
+/**
  * @param {unknown} error
  * @returns {RawFailure}
  */
-const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) });
+function failure(error) {
+  /** @type {RawFailure} */
+  const made = { tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) };
+  const isMeant = [ApiError, Retry, TerminalError].some((type) => error instanceof type);
+  if (!isMeant) mistakes.set(made, error);
+  return made;
+}
 
 /** @param {Gvk} kind */
 const readable = ({ group, version, kind }) => ({ apiVersion: group === '' ? version : `${group}/${version}`, kind });

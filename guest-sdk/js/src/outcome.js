@@ -9,9 +9,10 @@
 /** @import * as testing from '../types/testing.js' */
 
 import * as check from './check.js';
+import { mistakes } from './export.js';
 
 /**
- * How a reconcile ended.
+ * How a reconcile ended. What the guest threw by mistake is thrown: a test that looks at something else would not see it.
  *
  * @param {() => RawAction} reconcile
  * @returns {testing.Outcome}
@@ -21,6 +22,7 @@ export function outcome(reconcile) {
     const action = reconcile();
     return action.tag === 'done' ? { outcome: 'done' } : { outcome: 'requeue', afterMs: action.val };
   } catch (thrown) {
+    if (mistakes.has(/** @type {object} */ (thrown))) throw mistakes.get(/** @type {object} */ (thrown));
     const { tag, val } = /** @type {RawFailure} */ (thrown);
     if (tag !== 'retry' && tag !== 'terminal') throw thrown;
     return { outcome: tag, message: val };

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ApiError, NotReady, Retry, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
 import { Script } from 'windlass-sdk/testing';
+import { during } from '../src/host/native.js';
 import { frames } from '../src/stack.js';
 
 const Pod = kind('v1', 'Pod');
@@ -21,6 +22,35 @@ const throwing = (thrown) =>
   reconciling(() => {
     throw thrown;
   });
+
+/**
+ * What the host is told of a reconcile that fails.
+ *
+ * @param {any} reconciler
+ */
+function told(reconciler) {
+  /** @type {any} */
+  const host = { config: () => '{}', now: () => '', log() {} };
+  try {
+    return during(host, () => reconciler.reconcile(request, {}));
+  } catch (error) {
+    const { tag, val } = /** @type {any} */ (error);
+    return { outcome: tag, message: val };
+  }
+}
+
+test('what a guest throws by mistake is thrown in a test too, and what ends a run by intent is its outcome', () => {
+  for (const mistake of [new TypeError('no text'), new Error('broken'), 'plain']) {
+    assert.throws(
+      () => new Script().reconcile(throwing(mistake), request),
+      (error) => error === mistake,
+    );
+  }
+  for (const meant of [new Retry('soon'), new ApiError({ code: 'timeout', message: 'soon' })]) {
+    assert.equal(new Script().reconcile(throwing(meant), request).outcome, 'retry');
+  }
+  assert.equal(new Script().reconcile(throwing(new TerminalError('never')), request).outcome, 'terminal');
+});
 
 test('a description gets every default, and its primary kind from its watch', () => {
   const reconciler = describing(() => ({
@@ -93,9 +123,10 @@ test('a reconcile returns nothing, or when to run again', () => {
   assert.deepEqual(outcome(requeueAfter(0.0004)), { outcome: 'requeue', afterMs: 1 });
   for (const beyond of [2 ** 32, Infinity]) assert.deepEqual(outcome(requeueAfter(beyond)), { outcome: 'requeue', afterMs: 2 ** 32 - 1 });
   for (const beyond of [-1, NaN]) assert.throws(() => requeueAfter(beyond), RangeError);
-  assert.deepEqual(outcome({ requeueAfterMs: 2 ** 32 }).outcome, 'retry');
-  assert.deepEqual(outcome('later'), { outcome: 'retry', message: 'TypeError: what reconcile returned: expected an object, got "later"' });
-  assert.match(JSON.stringify(outcome(Promise.resolve())), /reconcile returned a promise/);
+  assert.deepEqual(told(reconciling(() => ({ requeueAfterMs: 2 ** 32 }))).outcome, 'retry');
+  const later = told(reconciling(() => 'later'));
+  assert.deepEqual(later, { outcome: 'retry', message: 'TypeError: what reconcile returned: expected an object, got "later"' });
+  assert.match(JSON.stringify(told(reconciling(() => Promise.resolve()))), /reconcile returned a promise/);
 });
 
 test('what is thrown is retried, unless it is terminal', () => {
@@ -112,20 +143,20 @@ test('what is thrown is retried, unless it is terminal', () => {
     [{ tag: 'terminal' }, 'retry', '{"tag":"terminal"}'],
     [undefined, 'retry', 'undefined was thrown'],
   ];
-  for (const [error, outcome, message] of thrown) assert.deepEqual(new Script().reconcile(throwing(error), request), { outcome, message });
+  for (const [error, outcome, message] of thrown) assert.deepEqual(told(throwing(error)), { outcome, message });
 });
 
 test('an error that is its own cause is told', () => {
   const error = new Error('round');
   error.cause = error;
-  const outcome = new Script().reconcile(throwing(error), request);
+  const outcome = told(throwing(error));
   assert.match(JSON.stringify(outcome), /round: round/);
 });
 
 test('an exception and an error of a call tell where they were thrown, if the build has told the lines, and what ends a run does not', () => {
   const outcome = (/** @type {Error} */ error) => {
     error.stack = '    at greet (guest.js:12:7)\n';
-    return new Script().reconcile(throwing(error), request);
+    return told(throwing(error));
   };
   const broken = new Error('broken');
   assert.deepEqual(outcome(broken), { outcome: 'retry', message: 'broken' });

@@ -27,7 +27,7 @@ import type {
   WriteOptions,
 } from './index.js';
 
-/** The outcome of a reconcile. */
+/** The outcome of a reconcile. What a guest throws by mistake is thrown; `retry` is of a `Retry` and of an `ApiError`, `terminal` of a `TerminalError`. */
 export type Outcome = { outcome: 'done' } | { outcome: 'requeue'; afterMs: number } | { outcome: 'retry' | 'terminal'; message: string };
 
 /** A line in the log, its values printed. */
