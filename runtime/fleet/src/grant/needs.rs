@@ -1,7 +1,7 @@
 //! What a reconciler does under a grant that notes: for finding its rules in tests. Entry point: [`Needs`].
 
 use super::{Access, ClusterFacts, Right, Rule};
-use crate::kind::GroupVersionKind;
+use crate::kind::{FLEET_GROUP, GroupVersionKind};
 use crate::name::ClusterName;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +53,12 @@ impl Needs {
         let mut noted = state.noted.clone();
         for (cluster, right) in &state.unopened {
             let mut needs = noted.needs.iter();
-            // The rule for such a call opens the cluster too.
-            if !needs.any(|need| need.cluster.as_ref() == Some(cluster)) {
+            // The rule for such a call opens the cluster too, and one for clusters as objects opens all.
+            let opens = |need: &Need| {
+                let all = &*need.right.group == FLEET_GROUP;
+                all || need.cluster.as_ref() == Some(cluster)
+            };
+            if !needs.any(opens) {
                 noted.needs.insert(Need {
                     cluster: Some(cluster.clone()),
                     right: right.clone(),

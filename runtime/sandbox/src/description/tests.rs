@@ -241,7 +241,7 @@ fn a_watch_of_clusters_needs_a_rule_that_opens_some() {
     assert!(lacks(&[]).ends_with(printed), "{}", lacks(&[]));
 
     let own = rule("fleet.windlass.dev", "clusters", &verbs, "*");
-    let blind = lacks(&[own.clone()]);
+    let blind = lacks(std::slice::from_ref(&own));
     assert!(blind.contains("no rule opens one"), "{blind}");
     assert_eq!(
         description.check_granted(&Grant::new([own.of_use()])),

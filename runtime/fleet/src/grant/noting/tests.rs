@@ -3,6 +3,7 @@
 use super::super::tests::{World, rule};
 use super::super::{Need, Verb};
 use super::*;
+use crate::kind::FLEET_GROUP;
 use crate::name::NamePattern;
 
 #[test]
@@ -128,6 +129,18 @@ fn a_cluster_that_is_asked_for_needs_a_rule_that_opens_it() {
             (Some("alpha".into()), "pods")
         ]
     );
+
+    // The rule for clusters as objects opens all.
+    let needs = Arc::new(Needs::default());
+    let grant = Grant::none().noting(needs.clone());
+    grant.note_cluster(&alpha.facts(false), right);
+    let clusters = Access {
+        group: FLEET_GROUP,
+        resource: "clusters",
+        ..hub.access(Verb::List)
+    };
+    assert_eq!(grant.check(&clusters), Ok(()));
+    assert_eq!(needs.noted().needs.len(), 1);
 
     let opens = |resource: &str, names: &[&str]| Rule {
         clusters: Some(ClusterRule {
