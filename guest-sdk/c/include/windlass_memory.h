@@ -31,6 +31,8 @@ extern "C" {
 typedef struct windlass_memory windlass_memory;
 /* A cluster of a fleet. */
 typedef struct windlass_memory_cluster windlass_memory_cluster;
+/* How an API server fails. */
+typedef enum { WINDLASS_MEMORY_UNREACHABLE, WINDLASS_MEMORY_ERRORS } windlass_memory_failure;
 
 /* A fleet without clusters. */
 windlass_memory *windlass_memory_new(void);
@@ -48,6 +50,16 @@ windlass_memory_cluster *windlass_memory_add(windlass_memory *fleet, const char 
 void windlass_memory_define(windlass_memory *fleet, windlass_kind kind, bool namespaced);
 /* Adds to what windlass_clusters says of a cluster: objects of texts, NULL for none. */
 void windlass_memory_info(windlass_memory_cluster *cluster, const json *labels, const json *properties);
+/* Takes a label from a cluster. */
+void windlass_memory_unlabel(windlass_memory_cluster *cluster, const char *key);
+/* Takes a cluster out of the fleet: a guest neither sees nor opens it. It keeps its objects, which can still be got;
+ * windlass_memory_add lets it join again, as another cluster of this name. */
+void windlass_memory_leave(windlass_memory_cluster *cluster);
+/* Makes the API server of a cluster fail, until it heals: no connection is made, or every request is answered with an error.
+ * Guests get the errors of their calls, and see that one that is not reached is not ready. The test itself still reads and writes. */
+void windlass_memory_fail(windlass_memory_cluster *cluster, windlass_memory_failure failure);
+/* Ends the failure of a cluster's API server. */
+void windlass_memory_heal(windlass_memory_cluster *cluster);
 
 /* Stores an object as another writer would, by a server-side apply: creates it, or replaces the fields that an earlier put named.
  * Its namespace is made if there is none. With a deletionTimestamp it is deleted then, which finalizers hold up. The server sets

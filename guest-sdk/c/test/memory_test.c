@@ -201,6 +201,54 @@ static void other_clusters_are_listed_and_opened(void) {
     assert(requests.count == 2 && strcmp(requests.items[1].key.name, "a") == 0);
 }
 
+/* What a guest sees of the fleet. */
+static struct {
+    const char *labels;
+    windlass_cluster_info *infos;
+    size_t count;
+    windlass_error *read;
+} sight;
+
+static windlass_result look(const windlass_request *request, windlass_cluster *cluster) {
+    (void)cluster;
+    WINDLASS_TRY(windlass_clusters(sight.labels, &sight.infos, &sight.count));
+    windlass_cluster *beta;
+    json *object;
+    sight.read = windlass_open("beta", &beta);
+    if (sight.read == NULL) {
+        sight.read = windlass_get(beta, MAPS, request->key, NULL, &object);
+    }
+    return windlass_done();
+}
+
+/* Whether a guest sees one cluster with these labels, and it is ready as this says. */
+static bool only(windlass_memory_cluster *from, const char *labels, const char *name, bool ready) {
+    sight.labels = labels;
+    assert(windlass_memory_reconcile(from, look, A).outcome == WINDLASS_RESULT_DONE);
+    return sight.count == 1 && strcmp(sight.infos[0].name, name) == 0 && sight.infos[0].ready == ready;
+}
+
+static void clusters_change_labels_fail_heal_leave_and_join_again(void) {
+    windlass_memory *fleet = windlass_memory_new();
+    windlass_memory_cluster *alpha = windlass_memory_add(fleet, "alpha"), *beta = windlass_memory_add(fleet, "beta");
+    windlass_memory_put(beta, map_of("a", "1"));
+    windlass_memory_info(beta, json_literal("{\"region\":\"eu\"}"), NULL);
+    assert(only(alpha, "region=eu", "beta", true) && sight.read == NULL);
+    windlass_memory_fail(beta, WINDLASS_MEMORY_ERRORS);
+    only(alpha, "region=eu", "beta", true);
+    assert(sight.read != NULL);
+    windlass_memory_fail(beta, WINDLASS_MEMORY_UNREACHABLE);
+    assert(only(alpha, "region=eu", "beta", false) && sight.read != NULL);
+    windlass_memory_heal(beta);
+    assert(only(alpha, "region=eu", "beta", true) && sight.read == NULL);
+    windlass_memory_unlabel(beta, "region");
+    assert(!only(alpha, "region=eu", "beta", true) && sight.count == 0);
+    windlass_memory_leave(beta);
+    assert(only(alpha, NULL, "alpha", true) && sight.read->code == WINDLASS_DENIED);
+    windlass_memory_add(fleet, "beta");
+    assert(!only(alpha, NULL, "alpha", true) && sight.read == NULL);
+}
+
 static void lists_come_in_pages_and_a_batch_answers_each_call(void) {
     windlass_memory_cluster *alpha = windlass_memory_add(windlass_memory_new(), "alpha");
     windlass_cluster *client = windlass_memory_client(alpha);
@@ -277,6 +325,7 @@ int main(void) {
         an_error_has_the_http_status_of_its_code,
         a_guest_reads_the_config_and_the_time_and_writes_logs_and_events,
         other_clusters_are_listed_and_opened,
+        clusters_change_labels_fail_heal_leave_and_join_again,
         lists_come_in_pages_and_a_batch_answers_each_call,
         every_call_reaches_the_server,
         a_dry_run_stores_nothing_and_objects_are_copies,

@@ -213,6 +213,32 @@ static json *ask_in(const windlass_memory_cluster *cluster, const char *what, js
     return ask(fleet_of(cluster), what, json_set(arguments, "cluster", json_string(cluster->client.name)));
 }
 
+void windlass_memory_unlabel(windlass_memory_cluster *cluster, const char *key) {
+    json *labels = json_set(json_object(), key, json_null());
+    ask_in(cluster, "Label", json_set(json_object(), "labels", labels));
+}
+
+void windlass_memory_leave(windlass_memory_cluster *cluster) {
+    ask_in(cluster, "Leave", json_object());
+    windlass_memory *fleet = fleet_of(cluster);
+    windlass_memory_cluster **at = &fleet->first;
+    while (*at != NULL && *at != cluster) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = cluster->next;
+    }
+}
+
+void windlass_memory_fail(windlass_memory_cluster *cluster, windlass_memory_failure failure) {
+    const char *name = failure == WINDLASS_MEMORY_ERRORS ? "Errors" : "Unreachable";
+    ask_in(cluster, "Fail", json_set(json_object(), "failure", json_string(name)));
+}
+
+void windlass_memory_heal(windlass_memory_cluster *cluster) {
+    ask_in(cluster, "Fail", json_set(json_object(), "failure", json_null()));
+}
+
 static json *named(windlass_kind kind, windlass_key key) {
     json *arguments = wire_key(key);
     return json_set(arguments, "kind", wire_kind(kind));

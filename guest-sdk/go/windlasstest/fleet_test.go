@@ -4,6 +4,7 @@ package windlasstest
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -149,6 +150,61 @@ func TestAClusterThatTheFleetDoesNotHaveIsDenied(t *testing.T) {
 	objects, failed := replies[2].Objects()
 	if !windlass.IsDenied(replies[0].Err) || err != nil || object.Key() != key || failed != nil || len(objects) != 1 || replies[3].Err != nil {
 		t.Errorf("got %+v", replies)
+	}
+}
+
+func TestClustersChangeLabelsFailHealLeaveAndJoinAgain(t *testing.T) {
+	fleet := NewFleet(t)
+	fleet.Cluster("alpha")
+	beta := fleet.Cluster("beta")
+	beta.Put(windlass.NewObject(configMaps, key))
+	known := func(labels string) string {
+		infos, err := windlass.Clusters(windlass.Labels(labels))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, info := range infos {
+			fmt.Fprintf(&text, "%s %v;", info.Name, info.Ready)
+		}
+		return text.String()
+	}
+	read := func() error {
+		opened, err := windlass.Open("beta")
+		if err != nil {
+			return err
+		}
+		_, err = opened.Get(configMaps, key)
+		return err
+	}
+	beta.Label("region", "eu")
+	if got := known("region=eu"); got != "beta true;" {
+		t.Errorf("got %v", got)
+	}
+	for _, failure := range []ServerFailure{Errors, Unreachable} {
+		beta.Fail(failure)
+		if err := read(); err == nil {
+			t.Errorf("a cluster that fails (%s) answers", failure)
+		}
+	}
+	if got := known("region=eu"); got != "beta false;" {
+		t.Errorf("got %v", got)
+	}
+	beta.Heal()
+	if got, err := known("region=eu"), read(); got != "beta true;" || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	beta.Unlabel("region")
+	if got := known("region=eu"); got != "" {
+		t.Errorf("got %v", got)
+	}
+	beta.Leave()
+	if got, err := known(""), read(); got != "alpha true;" || !windlass.IsDenied(err) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	fleet.Cluster("beta")
+	if err := read(); err != nil {
+		t.Errorf("it does not keep its objects: %v", err)
 	}
 }
 

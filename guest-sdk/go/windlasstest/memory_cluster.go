@@ -136,6 +136,46 @@ func (c *MemoryCluster) Label(key, value string) {
 	c.fleet.ask("Cluster", fields{"name": c.name, "labels": fields{key: value}})
 }
 
+// Unlabel takes a label from the cluster.
+func (c *MemoryCluster) Unlabel(key string) {
+	c.fleet.t.Helper()
+	c.ask("Label", fields{"labels": fields{key: nil}})
+}
+
+// Leave takes the cluster out of the fleet: a guest neither sees nor opens it. It keeps its objects, which this still answers;
+// [Fleet.Cluster] lets it join again.
+func (c *MemoryCluster) Leave() {
+	c.fleet.t.Helper()
+	c.ask("Leave", fields{})
+	c.fleet.lock.Lock()
+	defer c.fleet.lock.Unlock()
+	delete(c.fleet.clusters, c.name)
+}
+
+// ServerFailure is how an API server fails.
+type ServerFailure string
+
+// The failures of [MemoryCluster.Fail].
+const (
+	// Unreachable makes no connection.
+	Unreachable ServerFailure = "Unreachable"
+	// Errors answers every request with an error.
+	Errors ServerFailure = "Errors"
+)
+
+// Fail makes the cluster's API server fail, until it heals. Guests get the errors of their calls, and see that one that is not
+// reached is not ready. The test itself still reads and writes.
+func (c *MemoryCluster) Fail(failure ServerFailure) {
+	c.fleet.t.Helper()
+	c.ask("Fail", fields{"failure": failure})
+}
+
+// Heal ends the failure of the cluster's API server.
+func (c *MemoryCluster) Heal() {
+	c.fleet.t.Helper()
+	c.ask("Fail", fields{"failure": nil})
+}
+
 // Events are the events that were recorded so far.
 func (c *MemoryCluster) Events() []windlass.Event {
 	c.fleet.lock.Lock()

@@ -138,6 +138,31 @@ test('a test writes as another writer, whose calls are not the guest’s', () =>
   assert.deepEqual(alpha.calls, []);
 });
 
+test('clusters change labels, fail, heal, leave and join again', () => {
+  const fleet = new Fleet();
+  fleet.cluster('alpha');
+  const beta = fleet.cluster('beta', { labels: { region: 'eu', old: 'x' } });
+  beta.put({ ...ConfigMap, metadata: key });
+  const known = (/** @type {string} */ labelSelector) =>
+    fleet.run(() => fleets.clusters({ labelSelector }).map(({ name, ready }) => [name, ready]));
+  const read = () => fleet.run(() => fleets.open('beta').get(ConfigMap, key));
+  beta.label({ region: 'us', old: null });
+  assert.deepEqual([known('region=us'), known('old')], [[['beta', true]], []]);
+  for (const failure of /** @type {const} */ (['errors', 'unreachable'])) {
+    beta.fail(failure);
+    assert.throws(read, ApiError);
+  }
+  assert.deepEqual(known('region=us'), [['beta', false]]);
+  beta.heal();
+  assert.notEqual(read(), undefined);
+  beta.leave();
+  assert.deepEqual(known(''), [['alpha', true]]);
+  assert.throws(read, { code: 'denied' });
+  fleet.cluster('beta');
+  assert.notEqual(read(), undefined, 'it keeps its objects');
+  assert.throws(() => beta.fail(/** @type {any} */ ('badly')), TypeError);
+});
+
 test('misuse of a fleet is refused', () => {
   const fleet = new Fleet();
   assert.deepEqual(fleet.run(() => fleets.clusters()), []);

@@ -156,6 +156,9 @@ export class Fleet {
   run<T>(call: () => T): T;
 }
 
+/** How an API server fails: no connection is made, or every request is answered with an error. */
+export type ServerFailure = 'unreachable' | 'errors';
+
 /** A cluster in memory. Its methods act for the test: they are not counted as calls of the guest, and do not fail by `failNext`. */
 export interface TestCluster {
   readonly name: string;
@@ -180,6 +183,20 @@ export interface TestCluster {
   objects(): KubernetesObject[];
   /** Deletes an object as another writer would, and the objects that had no other owner. */
   remove(kind: Kind, key: KeyLike): void;
+  /** Changes labels of the cluster: `null` removes one. */
+  label(labels: Record<string, string | null>): void;
+  /**
+   * Takes the cluster out of the fleet: a guest neither sees nor opens it. It keeps its objects, which this still answers; `Fleet.cluster` lets it join
+   * again.
+   */
+  leave(): void;
+  /**
+   * Makes the cluster's API server fail, until it heals. Guests get the errors of their calls, and see that one that is not reached is not ready. The test
+   * itself still reads and writes.
+   */
+  fail(failure: ServerFailure): void;
+  /** Ends the failure of the cluster's API server. */
+  heal(): void;
   /** Lets the next call of this kind fail. Several errors are used in order, one for each call. */
   failNext(verb: Verb, error: ApiError): void;
   /** Runs a reconcile for an object of this cluster. */

@@ -168,6 +168,38 @@ class Reconciles(unittest.TestCase):
         self.assertIsNotNone(hub.get(MAPS, "default/hub"))
         self.assertEqual((alpha.calls, beta.calls), (["get"], ["create", "get"]))
 
+    def test_clusters_change_labels_fail_heal_leave_and_join_again(self) -> None:
+        test = Fleet()
+        test.cluster("alpha")
+        beta = test.cluster("beta", labels={"region": "eu", "old": "x"})
+        beta.put(config_map("a"))
+
+        def known(labels: str | None = None) -> list[tuple[str, bool]]:
+            with test.running():
+                return [(each.name, each.ready) for each in fleet.clusters(labels)]
+
+        def read() -> windlass.Object | None:
+            with test.running(), fleet.open("beta") as opened:
+                return opened.get(MAPS, "default/a")
+
+        beta.label({"region": "us", "old": None})
+        self.assertEqual((known("region=us"), known("old")), ([("beta", True)], []))
+        beta.fail("errors")
+        with self.assertRaises(windlass.ApiError):
+            read()
+        beta.fail("unreachable")
+        with self.assertRaises(windlass.ApiError):
+            read()
+        self.assertEqual(known("region=us"), [("beta", False)])
+        beta.heal()
+        self.assertIsNotNone(read())
+        beta.leave()
+        self.assertEqual(known(), [("alpha", True)])
+        with self.assertRaises(windlass.Denied):
+            read()
+        test.cluster("beta")
+        self.assertIsNotNone(read(), "it keeps its objects")
+
     def test_a_wrong_selector_of_clusters_is_refused(self) -> None:
         test = Fleet()
         with test.running():

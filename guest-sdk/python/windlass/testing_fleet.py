@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from . import checks, host, wire
 from .cluster import Cluster
@@ -127,6 +127,26 @@ class MemoryCluster:
     def remove(self, kind: Kind | str, key: Key | str) -> None:
         """Deletes an object as another writer would, and the objects that had no other owner."""
         self._test("Remove", **_at(kind, key))
+
+    def label(self, labels: Mapping[str, str | None]) -> None:
+        """Changes labels of the cluster: ``None`` removes one."""
+        self._test("Label", labels=dict(labels))
+
+    def leave(self) -> None:
+        """Takes the cluster out of the fleet: a guest neither sees nor opens it. It keeps its objects, which this still answers;
+        :meth:`Fleet.cluster` lets it join again."""
+        self._test("Leave")
+        self._fleet._clusters.pop(self.name, None)
+
+    def fail(self, failure: Literal["unreachable", "errors"]) -> None:
+        """Makes the cluster's API server fail, until it heals: no connection is made, or every request is answered with an error. Guests
+        get the errors of their calls, and see that one that is not reached is not ready. The test itself still reads and writes."""
+        checks.one_of("unreachable", "errors")("failure", failure)
+        self._test("Fail", failure=failure.capitalize())
+
+    def heal(self) -> None:
+        """Ends the failure of the cluster's API server."""
+        self._test("Fail", failure=None)
 
     def fail_next(self, verb: Verb, error: ApiError) -> None:
         """Lets the guest's next call of this verb fail. Several errors are used in order, one for each call."""

@@ -22,7 +22,7 @@ mod fleet;
 mod host;
 mod program;
 
-pub use cluster::TestCluster;
+pub use cluster::{ServerFailure, TestCluster};
 pub use fleet::{LogLine, TestFleet};
 
 pub(crate) use fleet::Current;

@@ -87,6 +87,26 @@ export class TestCluster {
     this.#host.test({ Remove: this.#about(kind, key) });
   }
 
+  /** @param {Record<string, string | null>} labels */
+  label(labels) {
+    this.#host.test({ Label: { cluster: this.name, labels: check.record('labels', labels) } });
+  }
+
+  leave() {
+    this.#host.test({ Leave: { cluster: this.name } });
+    this.#fleet.forget(this.name);
+  }
+
+  /** @param {testing.ServerFailure} failure */
+  fail(failure) {
+    check.oneOf('failure', ['unreachable', 'errors'], failure);
+    this.#host.test({ Fail: { cluster: this.name, failure: failure === 'errors' ? 'Errors' : 'Unreachable' } });
+  }
+
+  heal() {
+    this.#host.test({ Fail: { cluster: this.name, failure: null } });
+  }
+
   /**
    * @param {testing.Verb} verb
    * @param {ApiError} error

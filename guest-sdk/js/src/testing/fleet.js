@@ -50,6 +50,15 @@ export class Fleet {
   }
 
   /**
+   * Takes a cluster out of what guests may open.
+   *
+   * @param {string} name
+   */
+  forget(name) {
+    this.#clusters.delete(name);
+  }
+
+  /**
    * @param {sdk.Kind} kind
    * @param {{ namespaced?: boolean }} [options]
    */

@@ -25,6 +25,15 @@ pub struct TestCluster {
     pub(super) state: Rc<RefCell<State>>,
 }
 
+/// How an API server fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerFailure {
+    /// No connection is made.
+    Unreachable,
+    /// Every request is answered with an error.
+    Errors,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) events: Vec<Event>,
@@ -195,6 +204,38 @@ impl TestCluster {
         let (key, value) = (key.into(), value.into());
         self.fleet
             .test(&json!({"Cluster": {"name": self.name(), "labels": {key: value}}}));
+    }
+
+    /// Takes a label from the cluster.
+    pub fn unlabel(&self, key: &str) {
+        self.change("Label", json!({"labels": {key: null}}));
+    }
+
+    /// Takes the cluster out of the fleet: a guest neither sees nor opens it. It keeps its objects, which this still answers;
+    /// [`TestFleet::cluster`] lets it join again.
+    pub fn leave(&self) {
+        self.change("Leave", json!({}));
+        self.fleet.forget(self.name());
+    }
+
+    /// Makes the cluster's API server fail, until it [heals](Self::heal). Guests get the errors of their calls, and see that one
+    /// that is not reached is not ready. The test itself still reads and writes.
+    pub fn fail(&self, failure: ServerFailure) {
+        let failure = match failure {
+            ServerFailure::Unreachable => "Unreachable",
+            ServerFailure::Errors => "Errors",
+        };
+        self.change("Fail", json!({ "failure": failure }));
+    }
+
+    /// Ends the failure of the cluster's API server.
+    pub fn heal(&self) {
+        self.change("Fail", json!({ "failure": null }));
+    }
+
+    fn change(&self, what: &str, mut asked: Value) {
+        asked["cluster"] = self.name().into();
+        self.fleet.test(&json!({ what: asked }));
     }
 
     /// Events that the guest recorded here.

@@ -111,6 +111,11 @@ impl TestFleet {
         run()
     }
 
+    /// Takes a cluster out of what guests may open.
+    pub(super) fn forget(&self, name: &str) {
+        self.0.borrow_mut().clusters.remove(name);
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<TestCluster> {
         self.0.borrow().clusters.get(name).cloned()
     }

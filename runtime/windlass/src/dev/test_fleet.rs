@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use windlass_apiserver::Server;
+use windlass_apiserver::{Faults, Server};
 use windlass_fleet::GroupVersionKind;
 use windlass_sandbox::{Next, Run};
 
@@ -37,6 +37,20 @@ enum Asked {
         labels: BTreeMap<String, String>,
         #[serde(default)]
         properties: BTreeMap<String, String>,
+    },
+    /// Takes a cluster out of the fleet. It keeps its objects, and joins again when the test makes it.
+    Leave {
+        cluster: String,
+    },
+    /// Changes labels of a cluster; one without a value is removed.
+    Label {
+        cluster: String,
+        labels: BTreeMap<String, Option<String>>,
+    },
+    /// Makes the API server of a cluster fail; without a failure it heals.
+    Fail {
+        cluster: String,
+        failure: Option<Failure>,
     },
     /// Serves a kind without a schema, in all clusters.
     Define {
@@ -96,6 +110,15 @@ impl From<Kind> for GroupVersionKind {
     }
 }
 
+/// How an API server fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Failure {
+    /// No connection is made.
+    Unreachable,
+    /// Every request is answered with an error.
+    Errors,
+}
+
 /// A line of a test.
 #[derive(Deserialize)]
 struct TestLine {
@@ -106,6 +129,7 @@ struct TestLine {
 /// The server of all fleets.
 pub(crate) struct TestFleets {
     server: Server,
+    faults: Arc<Faults>,
     /// The definitions of the project, which every cluster serves.
     definitions: Vec<Json>,
     /// Fleets so far. Their numbers keep the names of their clusters apart.
@@ -118,9 +142,11 @@ impl TestFleets {
     /// # Errors
     /// When there is none.
     pub(crate) async fn start(definitions: Vec<Json>) -> Result<Self> {
-        let server = Server::builder().bind("127.0.0.1:0").await?;
+        let faults = Arc::new(Faults::default());
+        let server = Server::builder().hook(faults.clone());
         Ok(Self {
-            server,
+            server: server.bind("127.0.0.1:0").await?,
+            faults,
             definitions,
             count: AtomicU64::new(0),
         })
@@ -204,6 +230,20 @@ impl TestFleet {
                 let cluster = self.made(name)?;
                 cluster.describe(labels, properties);
             }
+            Asked::Leave { cluster } if cluster.is_empty() => {
+                bail!("the local cluster does not leave: a manager has one for all its life");
+            }
+            Asked::Leave { cluster } => {
+                self.member(&cluster)?.leave();
+                if let Some(engine) = &self.engine {
+                    engine.disengage(&cluster)?;
+                }
+            }
+            Asked::Label { cluster, labels } => self.member(&cluster)?.label(labels),
+            Asked::Fail { cluster, failure } => {
+                let faults = self.fleets.faults.clone();
+                self.member(&cluster)?.fail(failure, &faults);
+            }
             Asked::Define { kind, namespaced } => {
                 self.define(kind.into(), namespaced)?;
             }
@@ -270,7 +310,12 @@ impl TestFleet {
         if self.run.is_some() {
             bail!("a run goes on already: a fleet does one at a time");
         }
-        self.found(cluster)?;
+        // Keys of a cluster that is not reached wait. The run begins in another one, and its calls go to this one.
+        let begins_in = match self.member(cluster)?.failure() {
+            Some(Failure::Unreachable) => self.reached()?,
+            Some(Failure::Errors) => self.reached().unwrap_or_else(|_| cluster.to_owned()),
+            None => cluster.to_owned(),
+        };
         // A manager has one local cluster for all its life.
         if self.clusters.get_mut("").is_some_and(Contents::has_changed) {
             self.engine = None;
@@ -283,20 +328,38 @@ impl TestFleet {
                 none.insert(Engine::start(local).await?)
             }
         };
-        for (name, cluster) in &mut self.clusters {
+        let members = self.clusters.iter_mut().filter(|(_, it)| !it.has_left());
+        for (name, cluster) in members {
             if (cluster.has_changed() || is_new) && !name.is_empty() {
                 engine.engage(cluster.spec())?;
             }
         }
-        let begun = engine.begin(cluster).await;
+        let failing = self.clusters.iter();
+        let failing = failing.filter_map(|(name, it)| Some((name.clone(), it.failure()?)));
+        let failing = failing.collect();
+        let begun = engine.begin(&begins_in, &failing).await;
         if begun.is_err() {
             // The run may begin later. It must not be taken for the next one.
             self.engine = None;
         }
-        let run = begun?;
-        let handle = run.cluster();
+        let mut run = begun?;
+        let handle = if begins_in == cluster {
+            run.cluster().into()
+        } else {
+            opened(&mut run, cluster).await?
+        };
         self.run = Some(run);
-        Ok(handle.into())
+        Ok(handle)
+    }
+
+    /// A cluster whose server does not fail.
+    fn reached(&self) -> Result<String> {
+        let mut members = self.clusters.iter().filter(|(_, it)| !it.has_left());
+        let reached = members.find(|(_, it)| it.failure().is_none());
+        let (name, _) = reached.context(
+            "no cluster is reached, so that nothing runs: make another one, or heal one",
+        )?;
+        Ok(name.clone())
     }
 
     /// Ends the run, and lets its clusters do what follows from it.
@@ -313,7 +376,11 @@ impl TestFleet {
         }
         let count = self.clusters.len();
         Ok(match self.clusters.entry(name) {
-            Entry::Occupied(there) => there.into_mut(),
+            Entry::Occupied(there) => {
+                let there = there.into_mut();
+                there.join();
+                there
+            }
             Entry::Vacant(place) => {
                 let served_as = format!("fleet-{}-cluster-{count}", self.number);
                 let mut made = Contents::new(&self.fleets, place.key(), &served_as)?;
@@ -325,10 +392,29 @@ impl TestFleet {
         })
     }
 
+    /// A cluster that has not left.
+    fn member(&mut self, name: &str) -> Result<&mut Contents> {
+        let found = self.found(name)?;
+        if found.has_left() {
+            bail!("cluster {name:?} has left the fleet: the test makes it again");
+        }
+        Ok(found)
+    }
+
     fn found(&mut self, name: &str) -> Result<&mut Contents> {
         let found = self.clusters.get_mut(name);
         found.with_context(|| format!("this fleet has no cluster {name:?}: the test makes it"))
     }
+}
+
+/// The handle of a cluster in which the run has not begun.
+async fn opened(run: &mut Run, cluster: &str) -> Result<Json> {
+    let call = written(&serde_json::json!({"Call": {"Open": {"name": cluster}}}));
+    let Next::Answer(answer) = run.answer_live(&call).await? else {
+        bail!("the run has ended");
+    };
+    let mut answer: Json = serde_json::from_slice(&answer)?;
+    Ok(answer["Ok"].take())
 }
 
 /// The answer where a component would trap.

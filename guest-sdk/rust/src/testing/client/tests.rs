@@ -1,7 +1,7 @@
 //! What a test does beside the guest, and what it sees of the guest's calls.
 
 use crate::resource::Typed;
-use crate::testing::{TestCluster, TestFleet, Verb};
+use crate::testing::{ServerFailure, TestCluster, TestFleet, Verb};
 use crate::{
     ApiCode, ApiError, DeleteOptions, GroupVersionKind, ListOptions, Metadata, Object, ObjectKey,
     Resource,
@@ -160,4 +160,45 @@ fn the_fleet_is_listed_by_label_and_opened_by_name() {
             "this fleet has no cluster \"gamma\": the test names it with TestFleet::cluster"
         );
     });
+}
+
+#[test]
+fn clusters_change_labels_fail_heal_leave_and_join_again() {
+    let fleet = TestFleet::new();
+    let (_, beta) = (fleet.cluster("alpha"), fleet.cluster("beta"));
+    let (kind, key) = (
+        GroupVersionKind::new("v1", "ConfigMap"),
+        ObjectKey::namespaced("default", "a"),
+    );
+    beta.put(Object::new(&kind, &key).0);
+    let ready = |selector: &str| {
+        let infos = fleet.enter(|| crate::fleet::clusters_labelled(selector));
+        let ready = infos
+            .unwrap()
+            .into_iter()
+            .map(|info| (info.name, info.ready));
+        ready.collect::<Vec<_>>()
+    };
+    let read = || {
+        fleet.enter(|| {
+            let beta = crate::fleet::open("beta")?;
+            beta.of(kind.clone()).get(&key)
+        })
+    };
+    beta.label("region", "eu");
+    assert_eq!(ready("region=eu"), [("beta".to_owned(), true)]);
+    for failure in [ServerFailure::Errors, ServerFailure::Unreachable] {
+        beta.fail(failure);
+        assert!(read().is_err(), "{failure:?}");
+    }
+    assert_eq!(ready("region=eu"), [("beta".to_owned(), false)]);
+    beta.heal();
+    assert!(read().unwrap().is_some());
+    beta.unlabel("region");
+    assert_eq!(ready("region=eu"), []);
+    beta.leave();
+    assert_eq!(ready(""), [("alpha".to_owned(), true)]);
+    assert_eq!(read().unwrap_err().code, ApiCode::Denied);
+    let _ = fleet.cluster("beta");
+    assert!(read().unwrap().is_some(), "it keeps its objects");
 }

@@ -1,10 +1,10 @@
 //! A cluster of a test fleet, as the test sees it. Entry point: [`Contents`].
 
-use super::TestFleets;
+use super::{Failure, TestFleets};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_apiserver::Cluster;
+use windlass_apiserver::{Cluster, Faults, RequestFault, Rule, RuleId};
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::{ClusterName, GroupVersionKind};
@@ -27,7 +27,18 @@ pub(super) struct Contents {
     changed: bool,
     /// Objects that neither the test nor the guest has made, by kind, namespace and name.
     given: BTreeSet<[String; 4]>,
+    has_left: bool,
+    failure: Option<Failing>,
 }
+
+/// What makes it fail.
+enum Failing {
+    Unreachable,
+    Errors(RuleId),
+}
+
+/// The answer of a server that answers errors: of a proxy that does not reach it.
+const BAD_GATEWAY: u16 = 502;
 
 impl Contents {
     /// A cluster without objects, which serves the definitions of the project.
@@ -42,6 +53,8 @@ impl Contents {
             spec: ClusterSpec::new(ClusterName::new(name)?, config),
             changed: true,
             given: BTreeSet::new(),
+            has_left: false,
+            failure: None,
         };
         contents.give(|_| true);
         Ok(contents)
@@ -65,6 +78,66 @@ impl Contents {
         for (name, value) in properties {
             self.spec.properties = self.spec.properties.with(name, value);
         }
+    }
+
+    /// Changes its labels; one without a value is removed.
+    pub(super) fn label(&mut self, changes: BTreeMap<String, Option<String>>) {
+        let mut labels = self.spec.labels.to_map();
+        for (key, value) in changes {
+            match value {
+                Some(value) => labels.insert(key, value),
+                None => labels.remove(&key),
+            };
+        }
+        self.spec.labels = labels.into();
+        self.changed = true;
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.has_left = true;
+    }
+
+    /// Joins again, if it has left.
+    pub(super) fn join(&mut self) {
+        self.changed |= self.has_left;
+        self.has_left = false;
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// Makes its server fail; without a failure it heals.
+    pub(super) fn fail(&mut self, failure: Option<Failure>, faults: &Faults) {
+        match self.failure.take() {
+            Some(Failing::Unreachable) => self.cluster.down(false),
+            Some(Failing::Errors(rule)) => drop(faults.remove(rule)),
+            None => {}
+        }
+        self.failure = failure.map(|failure| match failure {
+            Failure::Unreachable => {
+                self.cluster.down(true);
+                Failing::Unreachable
+            }
+            Failure::Errors => {
+                let fault = RequestFault::Status {
+                    code: BAD_GATEWAY,
+                    retry_after: None,
+                };
+                let rule = faults.add(Rule::new(fault).cluster(self.cluster.name()));
+                self.cluster.cut_watches();
+                Failing::Errors(rule)
+            }
+        });
+    }
+
+    /// How its server fails, while it is in the fleet.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let failure = self.failure.as_ref().filter(|_| !self.has_left)?;
+        Some(match failure {
+            Failing::Unreachable => Failure::Unreachable,
+            Failing::Errors(_) => Failure::Errors,
+        })
     }
 
     pub(super) fn spec(&self) -> ClusterSpec {

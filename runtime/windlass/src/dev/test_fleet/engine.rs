@@ -1,13 +1,16 @@
 //! The engine of a test fleet: a manager whose one controller runs what the test begins. Entry point: [`Engine::start`].
 
+use super::Failure;
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_fleet::cluster::ClusterStatus;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::manager::{ManagerHandle, ManagerOptions};
@@ -109,11 +112,24 @@ impl Engine {
         Ok(self.engage.engage(spec)?)
     }
 
-    /// Begins a run in a cluster.
+    /// Ends the work on a cluster, if there is any.
+    ///
+    /// # Errors
+    /// When no cluster can have this name.
+    pub(super) fn disengage(&self, name: &str) -> Result<()> {
+        self.engage.disengage(&ClusterName::new(name)?);
+        Ok(())
+    }
+
+    /// Begins a run in a cluster, once all clusters are ready but those that fail, and it is known which are not reached.
     ///
     /// # Errors
     /// When the cluster does not get ready.
-    pub(super) async fn begin(&mut self, cluster: &str) -> Result<Run> {
+    pub(super) async fn begin(
+        &mut self,
+        cluster: &str,
+        failing: &BTreeMap<String, Failure>,
+    ) -> Result<Run> {
         self.count += 1;
         let key = ObjectKey {
             namespace: None,
@@ -121,8 +137,14 @@ impl Engine {
         };
         let request = Request::new(ClusterName::new(cluster)?, key);
         let begun = async {
-            // Guests see whether a cluster is ready, and those of a test always are.
-            while self.manager.clusters().iter().any(|known| !known.usable) {
+            // Guests see whether a cluster is ready.
+            let is_known = |known: &ClusterStatus| match failing.get(&known.name) {
+                None => known.usable,
+                Some(Failure::Unreachable) => !known.usable,
+                // A server that answers is reached.
+                Some(Failure::Errors) => true,
+            };
+            while !self.manager.clusters().iter().all(is_known) {
                 tokio::time::sleep(MOMENT).await;
             }
             while self.manager.requeue(&request, None) == 0 {
