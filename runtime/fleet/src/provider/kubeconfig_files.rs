@@ -12,10 +12,12 @@ use super::problems::Problems;
 use super::{Problem, Provider, ProviderError};
 use crate::cluster::{ExecPolicy, Kubeconfig};
 use crate::engage::{Engage, ServerChange};
+use crate::name::NamePattern;
 use futures::future::BoxFuture;
 use names::Names;
 use parking_lot::Mutex;
 use scan::{Files, Scan};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,10 +59,23 @@ pub struct KubeconfigFilesOptions {
     pub globs: Vec<String>,
     /// How clusters are named. Default: as their contexts.
     pub name: NameTemplate,
+    /// The clusters' labels. Of equal ones the last counts.
+    pub labels: Vec<LabelsByName>,
     /// Whether the kubeconfigs may run credential plugins. Default: they may, because the operator names the files.
     pub exec: ExecPolicy,
     /// What happens to a cluster whose context names another server.
     pub on_server_change: ServerChange,
+}
+
+/// Labels of clusters, by the names of their files and contexts.
+#[derive(Debug, Clone)]
+pub struct LabelsByName {
+    /// Names of files, without folders.
+    pub files: NamePattern,
+    /// Names of contexts.
+    pub contexts: NamePattern,
+    /// The labels of those for which both patterns match.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Reads files as one kubeconfig, as kubectl reads those of `$KUBECONFIG`. Files that are not there are left out; `None` if none is there.
@@ -139,7 +154,7 @@ impl KubeconfigFiles {
         // Changes after a file was read and before it was watched are found by the scan that a new watch asks for.
         problems.extend(watch.follow(watched));
         let State { names, engaged, .. } = &mut *state;
-        let mut wanted = names.assign(&files, &self.options.name, &mut problems);
+        let mut wanted = names.assign(&files, &self.options, &mut problems);
         for spec in wanted.values_mut() {
             spec.on_server_change = self.options.on_server_change;
         }

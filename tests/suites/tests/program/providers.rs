@@ -2,10 +2,10 @@
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
-use crate::running::{SOON, ask, fleet, start, table};
+use crate::running::{SOON, ask, client_of, fleet, start, table};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
-use windlass_apiserver::Server;
+use windlass_apiserver::{Server, Verb};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::http::Http;
@@ -203,5 +203,44 @@ async fn a_provider_without_a_hub_says_what_to_do_and_the_others_work() -> Resul
     assert!(message.contains("`from`"), "the remedy: {message}");
     assert_eq!(capi["listedSeconds"], json!(null));
     shown(&project, &address, "fleet", |item| item["engaged"] == 1).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn clusters_of_files_have_the_labels_that_the_changing_document_gives_them() -> Result<()> {
+    let project = Project::new()?;
+    let server = fleet(&project, &["alpha", "beta"]).await?;
+    let write = |labels: &str| {
+        let spec = format!("{{kubeconfigFiles: {{paths: [./clusters], labels: [{labels}]}}}}");
+        let hello = reconciler("hello", &guest("hello"));
+        let hello = hello.replace("tenant: team-a", "clusters: {selector: env=prod}");
+        let documents = format!("{}{hello}", provider("fleet", &spec));
+        project.write("windlass.yaml", documents)
+    };
+    write("{contexts: alpha, labels: {env: prod}}")?;
+    let (_program, _) = start(&project).await?;
+    let [alpha, beta] = ["alpha", "beta"].map(|name| client_of(&project, name));
+    let (alpha, beta) = (alpha.await?, beta.await?);
+    beta.ask("a", "world").await?;
+    alpha.ask("a", "world").await?;
+    alpha
+        .expect_greeting("a", Some("hello, world, from alpha"))
+        .await?;
+    assert_eq!(beta.greeting("a").await?, None);
+    // A cluster that is engaged again is asked who it is.
+    let asked = |name: &str| {
+        let cluster = server.cluster(name).context("a cluster")?;
+        anyhow::Ok(cluster.count(Verb::Get, "namespaces"))
+    };
+    let before = (asked("alpha")?, asked("beta")?);
+    write("{files: \"fleet.*\", labels: {env: prod}}, {contexts: alpha, labels: {env: dev}}")?;
+    beta.expect_greeting("a", Some("hello, world, from beta"))
+        .await?;
+    alpha.ask("b", "world").await?;
+    beta.ask("b", "world").await?;
+    beta.expect_greeting("b", Some("hello, world, from beta"))
+        .await?;
+    assert_eq!(alpha.greeting("b").await?, None);
+    assert_eq!((asked("alpha")?, asked("beta")?), before);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Names of the clusters of all files, each for one context. Entry point: [`Names::assign`].
 
 use super::scan::{Context, Files};
+use super::{KubeconfigFilesOptions, LabelsByName};
 use crate::engage::ClusterSpec;
 use crate::name::ClusterName;
 use crate::provider::Problem;
@@ -37,9 +38,10 @@ impl Names {
     pub(super) fn assign(
         &mut self,
         files: &Files,
-        template: &NameTemplate,
+        options: &KubeconfigFilesOptions,
         problems: &mut Vec<Problem>,
     ) -> BTreeMap<ClusterName, ClusterSpec> {
+        let template = &options.name;
         let mut specs = BTreeMap::new();
         let mut names = BTreeMap::new();
         for (name, candidates) in candidates(files, template, problems) {
@@ -56,13 +58,29 @@ impl Names {
                     template.finer()
                 ),
             }));
-            let spec = ClusterSpec::new(name.clone(), context.config.clone());
+            let spec = ClusterSpec {
+                labels: labels(&options.labels, holder).into(),
+                ..ClusterSpec::new(name.clone(), context.config.clone())
+            };
             specs.insert(name.clone(), spec);
             names.insert(name, holder.clone());
         }
         self.0 = names;
         specs
     }
+}
+
+/// The labels of a context's cluster.
+fn labels(all: &[LabelsByName], origin: &Origin) -> BTreeMap<String, String> {
+    let file = origin
+        .path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let about_it = all
+        .iter()
+        .filter(|labels| labels.files.matches(&file) && labels.contexts.matches(&origin.context));
+    about_it.flat_map(|labels| labels.labels.clone()).collect()
 }
 
 /// The contexts that each name could stand for, in the order of their files.
@@ -101,4 +119,40 @@ fn candidates<'a>(
         }
     }
     candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::NamePattern;
+
+    #[test]
+    fn labels_are_by_file_and_context_and_of_equal_ones_the_last_counts() {
+        let of = |files: &str, contexts: &str, (key, value): (&str, &str)| LabelsByName {
+            files: NamePattern::new(files),
+            contexts: NamePattern::new(contexts),
+            labels: [(key.to_owned(), value.to_owned())].into(),
+        };
+        let all = [
+            of("prod-*", "*", ("env", "prod")),
+            of("*", "canary", ("tier", "first")),
+            of("prod-*", "canary", ("env", "canary")),
+        ];
+        let labels = |path: &str, context: &str| {
+            let origin = Origin {
+                path: path.into(),
+                context: context.to_owned(),
+            };
+            let labels = labels(&all, &origin).into_iter();
+            let labels = labels.map(|(key, value)| format!("{key}={value}"));
+            labels.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(labels("clusters/prod-eu.kubeconfig", "a"), "env=prod");
+        assert_eq!(
+            labels("prod-eu.kubeconfig", "canary"),
+            "env=canary,tier=first"
+        );
+        assert_eq!(labels("clusters/dev", "canary"), "tier=first");
+        assert_eq!(labels("prod-clusters/dev", "a"), "", "folders do not count");
+    }
 }

@@ -49,6 +49,7 @@ impl World {
             merged,
             globs: Vec::new(),
             name: NameTemplate::parse(name).unwrap(),
+            labels: Vec::new(),
             exec: ExecPolicy::Deny,
             on_server_change: ServerChange::default(),
         };

@@ -104,6 +104,7 @@ impl Making<'_> {
             merged: files.paths.is_none(),
             globs: files.globs.clone(),
             name: self.honour(files.name())?,
+            labels: files.labels(),
             exec: self.spec.file_policy().exec,
             on_server_change: self.spec.on_server_change.engine(),
         };

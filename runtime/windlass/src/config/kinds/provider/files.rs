@@ -3,7 +3,10 @@
 use crate::config::kinds::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::provider::kubeconfig_files::LabelsByName;
 use windlass_fleet::provider::name_template::NameTemplate;
 
 /// Kubeconfig files and folders of them.
@@ -20,6 +23,23 @@ pub(crate) struct KubeconfigFilesSpec {
     /// Names of the clusters, of `{path}`, `{file}` (without its ending), `{context}` and `{cluster}`. Default: `{context}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
+    /// Labels of the clusters, by the names of their files and contexts. Of equal labels the last counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) labels: Vec<LabelsByNameSpec>,
+}
+
+/// Labels of the clusters of some files and contexts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct LabelsByNameSpec {
+    /// Names of files, without their folders; `*` matches any characters. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) files: Option<String>,
+    /// Names of contexts; `*` matches any characters. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) contexts: Option<String>,
+    /// The labels.
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 /// One context of one kubeconfig file.
@@ -53,6 +73,25 @@ impl KubeconfigFilesSpec {
                 "the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
             ));
         }
+        for (at, labels) in self.labels.iter().enumerate() {
+            if labels.labels.is_empty() {
+                return Err(Refusal::new(
+                    format!("spec.kubeconfigFiles.labels[{at}].labels"),
+                    "there is no label: write at least one, as {env: prod}",
+                ));
+            }
+        }
         self.name().map(drop)
+    }
+
+    /// The labels of its clusters.
+    pub(crate) fn labels(&self) -> Vec<LabelsByName> {
+        let pattern = |name: &Option<String>| NamePattern::new(name.as_deref().unwrap_or("*"));
+        let labels = self.labels.iter().map(|spec| LabelsByName {
+            files: pattern(&spec.files),
+            contexts: pattern(&spec.contexts),
+            labels: spec.labels.clone(),
+        });
+        labels.collect()
     }
 }
