@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -319,6 +321,13 @@ impl Cluster {
     pub fn cut_watches(&self) {
         let fresh = self.inner.closed.child_token();
         std::mem::replace(&mut *self.inner.watches.lock(), fresh).cancel();
+    }
+
+    /// Moves its clock forward: the times that it notes on objects from now on are so much later. What it has promised for a time, as the end of a
+    /// watch, goes by the machine's clock.
+    pub fn advance(&self, by: Duration) {
+        let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+        self.with(|state| state.ahead = state.ahead.saturating_add(by));
     }
 
     /// Makes the cluster unreachable (`true`): running watches break, connections of new requests are closed unanswered.

@@ -18,7 +18,7 @@ const SERVER_OWNED: [&str; 6] = [
 ];
 
 /// Gives a new object its name, uid, times and generation.
-pub(crate) fn begin(resource: &Resource, namespace: &str, body: &mut Value) {
+pub(crate) fn begin(resource: &Resource, namespace: &str, body: &mut Value, now: String) {
     let Some(metadata) = body["metadata"].as_object_mut() else {
         return;
     };
@@ -41,7 +41,7 @@ pub(crate) fn begin(resource: &Resource, namespace: &str, body: &mut Value) {
         metadata.insert("namespace".into(), namespace.into());
     }
     metadata.insert("uid".into(), stamp::uid().into());
-    metadata.insert("creationTimestamp".into(), stamp::now().into());
+    metadata.insert("creationTimestamp".into(), now.into());
     if resource.generations() {
         metadata.insert("generation".into(), 1.into());
     }

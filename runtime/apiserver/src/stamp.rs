@@ -18,12 +18,17 @@ pub(crate) fn name(prefix: &str) -> String {
 }
 
 pub(crate) fn now() -> String {
-    text(Timestamp::now())
+    later(0)
 }
 
 /// The time `seconds` from now.
 pub(crate) fn later(seconds: i64) -> String {
-    let at = Timestamp::now().checked_add(SignedDuration::from_secs(seconds));
+    ahead(SignedDuration::from_secs(seconds))
+}
+
+/// The time so long from now.
+pub(crate) fn ahead(by: SignedDuration) -> String {
+    let at = Timestamp::now().checked_add(by);
     text(at.unwrap_or(Timestamp::MAX))
 }
 

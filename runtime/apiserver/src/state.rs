@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::crd;
@@ -31,6 +32,8 @@ pub(crate) struct State {
     pub(crate) controllers: bool,
     /// Where it stands, if it is a workspace of kcp.
     pub(crate) place: Option<Place>,
+    /// How far its clock is ahead of the machine's.
+    pub(crate) ahead: SignedDuration,
 }
 
 impl State {
@@ -63,7 +66,21 @@ impl State {
             next_ip: OWN_IP,
             controllers: true,
             place: None,
+            ahead: SignedDuration::ZERO,
         }
+    }
+
+    /// The time of its clock, for what objects say of when they were made, changed and deleted.
+    pub(crate) fn now(&self) -> String {
+        stamp::ahead(self.ahead)
+    }
+
+    /// The time `seconds` from now, by its clock.
+    pub(crate) fn later(&self, seconds: i64) -> String {
+        stamp::ahead(
+            self.ahead
+                .saturating_add(SignedDuration::from_secs(seconds)),
+        )
     }
 
     /// The same cluster without a past; changes go on from `version`.
@@ -75,6 +92,7 @@ impl State {
             next_ip: self.next_ip,
             controllers: self.controllers,
             place: self.place.clone(),
+            ahead: self.ahead,
         }
     }
 
@@ -198,5 +216,37 @@ pub(crate) fn namespaces() -> CollectionId {
         group: "".into(),
         plural: "namespaces".into(),
         identity: "".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn objects_have_the_times_of_a_clock_that_was_moved() {
+        let server = Server::builder().cluster("a").bind("127.0.0.1:0").await;
+        let cluster = server.unwrap().cluster("a").unwrap();
+        let object = |name: &str| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "default", "finalizers": ["x.dev/held"]}})
+        };
+        let time = |object: &Value, field: &str| -> jiff::Timestamp {
+            let text = object["metadata"][field].as_str().unwrap_or_default();
+            text.parse().unwrap()
+        };
+        let before = cluster.create(object("before")).unwrap();
+        cluster.advance(Duration::from_secs(3600));
+        let after = cluster.create(object("after")).unwrap();
+        let created = "creationTimestamp";
+        let apart = time(&after, created).duration_since(time(&before, created));
+        assert!((3600..3660).contains(&apart.as_secs()), "{apart:?}");
+        let there = ("v1", "ConfigMap", "default", "before");
+        cluster.delete(there.0, there.1, there.2, there.3).unwrap();
+        let held = cluster.get(there.0, there.1, there.2, there.3).unwrap();
+        let deleted = time(&held.unwrap(), "deletionTimestamp");
+        assert!(deleted >= time(&after, created));
     }
 }

@@ -14,7 +14,6 @@ use crate::metadata;
 use crate::part::Part;
 use crate::resource::Resource;
 use crate::schema::{decode, defaults};
-use crate::stamp::now;
 use crate::state::State;
 use crate::status::{ApiError, Subject};
 use crate::store::key;
@@ -70,7 +69,7 @@ impl State {
     ) -> Result<Outcome, ApiError> {
         check_identity(resource, namespace, &mut body)?;
         let warnings = admit(resource, &mut body, options)?;
-        let time = now();
+        let time = self.now();
         let reset = Part::Main.others(resource);
         let writer = Writer {
             manager: &options.manager,
@@ -96,7 +95,7 @@ impl State {
         warnings: Vec<String>,
     ) -> Result<Outcome, ApiError> {
         self.namespace_takes_objects(resource, namespace, &body)?;
-        metadata::begin(resource, namespace, &mut body);
+        metadata::begin(resource, namespace, &mut body, self.now());
         if resource.status && !kinds::keeps_status_on_create(resource) {
             drop_status(&mut body);
         }

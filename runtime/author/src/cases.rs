@@ -1,18 +1,19 @@
 //! The cases of `windlass test`: the first objects of a fleet, and what is done and expected then. Entry point: [`Case::all`].
 
 mod compare;
+mod file;
 mod fleet;
 mod identity;
 mod steps;
 
 pub use compare::Difference;
 pub(crate) use compare::below;
-pub use steps::Script;
+pub use steps::{Pause, Place, Script};
 
 use crate::seed::{Asked, Layout, Seed, unreadable};
 use anyhow::{Context, Result, bail};
 use fleet::objects;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use steps::Step;
 
@@ -27,9 +28,8 @@ pub struct Case {
     /// The documents of its own, if it has some.
     configuration: Option<PathBuf>,
     first: First,
-    steps: Vec<Step>,
-    /// The number of the first of its steps; none: steps have no numbers.
-    number: Option<usize>,
+    /// Each with its place, in a file of steps.
+    steps: Vec<(Option<Place>, Step)>,
 }
 
 /// Where the first objects come from.
@@ -115,14 +115,13 @@ impl Case {
             name,
             configuration: own.is_file().then_some(own),
             first: First::Folder(folder.join("seed")),
-            steps: vec![Step::Expect(expect), Step::Absent(absent)],
-            number: None,
+            steps: vec![(None, Step::Expect(expect)), (None, Step::Absent(absent))],
         })
     }
 
     fn of_file(name: String, path: &Path) -> Result<Self> {
-        let (file, steps) = steps::read(path)?;
-        if !steps.iter().any(Step::expects) {
+        let (file, steps) = file::read(path)?;
+        if !steps.iter().any(|(_, step)| step.expects()) {
             bail!(
                 "{}: it expects nothing: add a step expect, absent or expectEvents",
                 path.display()
@@ -133,18 +132,17 @@ impl Case {
             first.clusters.insert(cluster, Vec::new());
         }
         let mut steps = steps.into_iter().peekable();
-        let mut number = 1;
-        while let Some(Step::Apply(layout)) = steps.next_if(|step| matches!(step, Step::Apply(_))) {
+        let applies = |(_, step): &(Place, Step)| matches!(step, Step::Apply(_));
+        while let Some((_, Step::Apply(layout))) = steps.next_if(applies) {
             first.add(layout);
-            number += 1;
         }
+        let placed = steps.map(|(place, step)| (Some(place), step));
         let folder = path.parent().unwrap_or(Path::new("."));
         Ok(Self {
             name,
             configuration: file.configuration.map(|own| folder.join(own)),
             first: First::Steps(first),
-            steps: steps.collect(),
-            number: Some(number),
+            steps: placed.collect(),
         })
     }
 
@@ -164,15 +162,22 @@ impl Case {
             First::Steps(layout) => Seed::from(layout.clone()).suited(asked),
         };
         let mut seed = seed.with_context(|| format!("test {}", self.name))?;
-        for layout in self.steps.iter().filter_map(Step::layout) {
-            if layout.local.is_some() {
+        // Those that have left are looked at too.
+        let mut known: BTreeSet<&String> = seed.clusters.keys().collect();
+        for (place, step) in &self.steps {
+            if step.layout().is_some_and(|layout| layout.local.is_some()) {
                 seed.local.get_or_insert_default();
             }
-            for cluster in layout.clusters.keys() {
-                if !seed.clusters.contains_key(cluster) {
-                    let clusters: Vec<&str> = seed.clusters.keys().map(String::as_str).collect();
+            if let Step::Join(clusters) = step {
+                known.extend(clusters.keys());
+            }
+            for cluster in step.members() {
+                if !known.contains(cluster) {
+                    let clusters: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+                    let place = place.as_ref().map(|place| format!("{place}: "));
                     bail!(
-                        "test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
+                        "{}test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
+                        place.unwrap_or_default(),
                         self.name,
                         clusters.join(", ")
                     );
@@ -184,7 +189,12 @@ impl Case {
 
     /// What is done and expected once the first objects are reconciled.
     pub fn script(&self) -> Script {
-        Script::new(self.steps.clone(), self.number)
+        let everywhere = match &self.first {
+            First::Steps(layout) => layout.everywhere.clone(),
+            // Such a case has no steps in which a cluster joins.
+            First::Folder(_) => Vec::new(),
+        };
+        Script::new(self.steps.clone(), everywhere)
     }
 }
 

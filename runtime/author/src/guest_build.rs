@@ -241,6 +241,24 @@ pub async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, Bui
     keep(folder, &artifact, builder.add_config_schema)
 }
 
+/// Makes the base of a guest that builds after saves are made of, unless it is there: the first of them would make it, and wait for that. It
+/// changes no component. A guest of a language without bases has none.
+///
+/// # Errors
+/// As [`build`]. The next build shows the same error, or makes the component in another way.
+pub async fn prepare(folder: &Path, builder: &GuestBuilder) -> Result<(), BuildError> {
+    let Some(bases) = builder.bases.as_deref() else {
+        return Ok(());
+    };
+    let source = Source::of(folder)?;
+    if source.language != Language::Python {
+        return Ok(());
+    }
+    let _lock = lock(&source.package.join(WORK).join("lock")).await?;
+    let work = source.guest.join(WORK);
+    python::prepare(&source, &work, &builder.machine, bases).await
+}
+
 /// Rejects links in the state folder of a guest. A repository may contain one, and a file that is written there would replace its target.
 ///
 /// # Errors

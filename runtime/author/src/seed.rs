@@ -315,7 +315,7 @@ pub(crate) fn read_objects(
 }
 
 /// What other objects need comes first.
-fn ordered(mut objects: Vec<Json>) -> Vec<Json> {
+pub(crate) fn ordered(mut objects: Vec<Json>) -> Vec<Json> {
     objects.sort_by_key(|object| match object["kind"].as_str() {
         Some("CustomResourceDefinition") => 0,
         Some("Namespace") => 1,

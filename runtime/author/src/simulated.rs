@@ -4,18 +4,25 @@
 //! which reads the in-memory kcp. A provider gives its clusters labels and properties,
 //! which reconcilers select by; a document of kind `Cluster` in the seed gives them to a stand-in.
 
+mod changes;
 mod kubeconfig;
+mod seeds;
 mod workspaces;
+
+pub(crate) use changes::Description;
+pub use changes::{Failure, Membership};
 
 use crate::seed::{LOCAL, Seed};
 use anyhow::{Context, Result, bail};
+use changes::Members;
 use kubeconfig::KubeconfigFile;
+use parking_lot::Mutex;
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_apiserver::{Cluster, Server};
+use windlass_apiserver::{Cluster, Faults, Server};
 use windlass_files::API_VERSION;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
@@ -33,10 +40,12 @@ const SHARDS: usize = 2;
 pub struct Simulated {
     /// Serves the clusters until it is dropped.
     server: Server,
+    faults: Arc<Faults>,
     /// A context for each cluster and workspace.
     kubeconfig: KubeconfigFile,
-    /// The fleet's clusters but workspaces, each with the number of changes that filled it.
-    clusters: BTreeMap<String, u64>,
+    stand_ins: Arc<Clusters>,
+    /// The fleet's clusters but workspaces.
+    members: Mutex<Members>,
     /// Replaces the Manager's local cluster.
     pub local: Option<ClusterSpec>,
     /// Replaces the Providers of clusters; none: the seed has only the local one and workspaces.
@@ -49,50 +58,37 @@ impl Simulated {
     /// # Errors
     /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
     pub async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
-        let server = serve(seed, port).await?;
+        let faults = Arc::new(Faults::default());
+        let server = serve(seed, port, faults.clone()).await?;
         if let Some(objects) = &seed.workspaces {
             workspaces::fill(&server, objects)?;
         }
-        let local = seed.local.iter().map(|objects| (LOCAL, objects));
-        let own = seed.clusters.iter();
-        let contents = own.map(|(name, objects)| (name.as_str(), objects));
-        let mut clusters = BTreeMap::new();
-        let text = server.kubeconfig();
-        let config = |context: &str| {
-            ClusterConfig::from_kubeconfig_text(
-                &text,
-                Some(context),
-                None,
-                &KubeconfigPolicy::file(),
-            )
-        };
-        let stand_ins = Clusters::new("in-memory");
-        for (name, objects) in contents.chain(local) {
-            let changes = fill(&server, name, objects)?;
-            if name == LOCAL {
-                continue;
+        let local = match &seed.local {
+            Some(objects) => {
+                fill(&server, LOCAL, objects)?;
+                Some(ClusterSpec::new(
+                    ClusterName::local(),
+                    config(&server, LOCAL)?,
+                ))
             }
-            stand_ins.put(ClusterSpec {
-                labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?.into(),
-                properties: described(name, objects, "properties", |it| &it["properties"])?.into(),
-                ..ClusterSpec::new(ClusterName::new(name)?, config(name)?)
-            });
-            clusters.insert(name.to_owned(), changes);
-        }
-        let local = match seed.local {
-            Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
             None => None,
         };
-        let kubeconfig = KubeconfigFile::take(folder)?;
-        kubeconfig.write(&text)?;
-        let provider = (!clusters.is_empty()).then(|| Arc::new(stand_ins) as Arc<dyn Provider>);
-        Ok(Self {
-            provider,
+        let stand_ins = Arc::new(Clusters::new("in-memory"));
+        let provider = (!seed.clusters.is_empty()).then(|| stand_ins.clone() as Arc<dyn Provider>);
+        let fleet = Self {
+            kubeconfig: KubeconfigFile::take(folder)?,
             server,
-            kubeconfig,
-            clusters,
+            faults,
+            stand_ins,
+            members: Mutex::default(),
             local,
-        })
+            provider,
+        };
+        for (name, objects) in &seed.clusters {
+            fleet.admit(name, objects, Description::default())?;
+        }
+        fleet.write_kubeconfig()?;
+        Ok(fleet)
     }
 
     /// The kubeconfig file.
@@ -120,7 +116,7 @@ impl Simulated {
             if now == known {
                 continue;
             }
-            match self.kubeconfig.write(&self.server.kubeconfig()) {
+            match self.write_kubeconfig() {
                 Ok(()) => known = now,
                 Err(error) => tracing::warn!(
                     error = format!("{error:#}"),
@@ -130,28 +126,30 @@ impl Simulated {
         }
     }
 
-    /// The names of the fleet's clusters, without the local one and workspaces.
-    pub fn names(&self) -> BTreeSet<String> {
-        self.clusters.keys().cloned().collect()
+    fn write_kubeconfig(&self) -> Result<()> {
+        self.kubeconfig.write(&self.server.kubeconfig())
     }
 
     /// The server's side of a cluster, or of a workspace by its path; `local` is the local one.
     pub(crate) fn cluster(&self, name: &str) -> Option<Cluster> {
         self.server.cluster(name)
     }
+}
 
-    /// The number of changes in a cluster since it was filled.
-    pub fn changes(&self, name: &str) -> Option<u64> {
-        let filled = self.clusters.get(name)?;
-        Some(self.server.cluster(name)?.version().saturating_sub(*filled))
-    }
+/// How the fleet reaches a cluster that is served.
+fn config(server: &Server, name: &str) -> Result<ClusterConfig> {
+    let (text, policy) = (server.kubeconfig(), KubeconfigPolicy::file());
+    let config = ClusterConfig::from_kubeconfig_text(&text, Some(name), None, &policy)?;
+    Ok(config)
 }
 
 /// Serves the clusters of a seed, empty.
-async fn serve(seed: &Seed, port: u16) -> Result<Server> {
+async fn serve(seed: &Seed, port: u16, faults: Arc<Faults>) -> Result<Server> {
     let local = seed.local.iter().map(|_| LOCAL);
     let names = seed.clusters.keys().map(String::as_str).chain(local);
-    let mut builder = names.fold(Server::builder(), |builder, name| builder.cluster(name));
+    let mut builder = names.fold(Server::builder().hook(faults), |builder, name| {
+        builder.cluster(name)
+    });
     if seed.workspaces.is_some() {
         builder = builder.kcp_shards(SHARDS);
     }

@@ -113,7 +113,10 @@ impl Guest {
         options: GuestOptions,
         revision: Revision,
     ) -> Result<Arc<Self>, LoadError> {
-        let history = History::default();
+        let history = History {
+            clock: sandbox.options().clock.clone(),
+            ..History::default()
+        };
         let current = Current::prepare(sandbox, options, revision, history).await?;
         current.take_effect();
         Ok(Arc::new(Self {

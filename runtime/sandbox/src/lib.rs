@@ -35,6 +35,7 @@
 mod clean;
 mod contract;
 mod wasmtime_errors;
+mod guest_clock;
 mod options;
 mod admission;
 mod cache;
@@ -61,6 +62,7 @@ pub use guest::code::snapshot::SnapshotError;
 pub use guest::{
     ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights, native_reconciler,
 };
+pub use guest_clock::GuestClock;
 pub use inspection::Inspection;
 pub use journal::LogFields;
 pub use native::{NativeError, NativeGuest, NativeGuests, Next, Run, Runs};

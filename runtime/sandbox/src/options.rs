@@ -1,5 +1,6 @@
 //! Limits of the engine, of a guest and of a tenant. The defaults are safe for untrusted guests. Entry points: [`Options`] and [`Limits`].
 
+use crate::guest_clock::GuestClock;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub struct Options {
     pub compiler: Compiler,
     /// Where compiled components are kept. Default: nowhere.
     pub cache: Option<CacheOptions>,
+    /// The clock that guests read. Default: the machine's.
+    pub clock: GuestClock,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             slice: TICK,
             compiler: Compiler::InProcess,
             cache: None,
+            clock: GuestClock::default(),
         }
     }
 }

@@ -9,8 +9,8 @@ mod workspaces;
 use crate::config::load::Configuration;
 use crate::config::schema::Schema;
 use crate::guests::engine::usual_cache;
-use crate::run::StandIns;
 use crate::run::builds::SourceBuilder;
+use crate::run::{Expected, StandIns};
 use anyhow::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_author::guest_build::{self, Bases, GuestBuilder, Machine, NotTaken};
 use windlass_author::seed::{Asked, Seed};
-use windlass_author::simulated::Simulated;
+use windlass_author::simulated::{Membership, Simulated};
 use windlass_sandbox::{Sandbox, SnapshotError};
 
 /// The variable that names the folder of tools, if it is not in the user's cache.
@@ -112,11 +112,22 @@ pub(crate) async fn fleet(
     let fleet = Arc::new(Simulated::start(seed, port, folder).await?);
     let mut providers = workspaces::providers(fleet.server(), configuration, fleet.kubeconfig())?;
     providers.extend(fleet.provider.clone());
-    let counted = fleet.clone();
+    let (counted, members) = (fleet.clone(), fleet.clone());
     let stand_ins = StandIns {
         local: fleet.local.clone(),
         providers,
-        names: fleet.names(),
+        expected: Box::new(move || {
+            let Membership {
+                there,
+                gone,
+                failed,
+            } = members.membership();
+            Expected {
+                there,
+                gone,
+                failed,
+            }
+        }),
         changes: Box::new(move |cluster| counted.changes(cluster)),
     };
     Ok((fleet, Arc::new(stand_ins)))

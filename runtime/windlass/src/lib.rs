@@ -2,6 +2,7 @@
 
 mod allocator;
 mod output;
+mod admin_address;
 mod logging;
 mod config;
 mod cli;

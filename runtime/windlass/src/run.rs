@@ -12,6 +12,7 @@ mod pressure;
 pub(crate) mod signals;
 
 use crate::admin::{self, Addresses};
+use crate::admin_address::Address;
 use crate::app::rollback;
 use crate::app::{App, machine};
 use crate::cli::IdleArgs;
@@ -33,7 +34,7 @@ use idle::{Patience, Report};
 use prometheus_client::registry::Registry;
 use reload::Reload;
 pub(crate) use reload::source_folders;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,12 +61,14 @@ pub(crate) struct RunOptions {
     pub(crate) rebuild: Option<Rebuild>,
     /// The address of the admin endpoints, in place of the one in the documents.
     pub(crate) admin: Option<SocketAddr>,
+    /// The folder in whose `.windlass` other commands find that address; none: nowhere.
+    pub(crate) found_in: Option<PathBuf>,
     /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
     /// Ends a run that ends when idle once only keys are left that failed so often in a row. None: never.
     pub(crate) gives_up: Option<u32>,
-    /// What is done each time that nothing is left to do, before the end: it returns after how long to look again, or the end. None: nothing.
-    pub(crate) then: Option<Box<dyn FnMut() -> Option<Duration> + Send>>,
+    /// What is done each time that nothing is left to do, before the end: it returns when to look again, or the end. None: nothing.
+    pub(crate) then: Option<Box<dyn FnMut() -> Option<Then> + Send>>,
     /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
     /// Guests that run as processes of their own, for their authors.
@@ -74,6 +77,25 @@ pub(crate) struct RunOptions {
     pub(crate) engine: Options,
     /// Ends the run.
     pub(crate) stop: CancellationToken,
+}
+
+/// What is to happen before a run looks again whether nothing is left to do.
+pub(crate) struct Then {
+    /// Time that passes.
+    pub(crate) wait: Duration,
+    /// How far the clocks of the queue and of guests move forward before that.
+    pub(crate) clock: Duration,
+}
+
+/// Which clusters are to be engaged, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    /// Those without which a run is not idle, each with its labels.
+    pub(crate) there: BTreeMap<String, BTreeMap<String, String>>,
+    /// Those with which it is not.
+    pub(crate) gone: BTreeSet<String>,
+    /// Of those that are there, the ones whose server fails: a run is idle when that is known.
+    pub(crate) failed: BTreeSet<String>,
 }
 
 /// The number of changes in a cluster.
@@ -85,8 +107,8 @@ pub(crate) struct StandIns {
     pub(crate) local: Option<ClusterSpec>,
     /// Replace the Providers.
     pub(crate) providers: Vec<Arc<dyn Provider>>,
-    /// The clusters without which a run is not idle.
-    pub(crate) names: BTreeSet<String>,
+    /// The clusters that a run has to have engaged to be idle.
+    pub(crate) expected: Box<dyn Fn() -> Expected + Send + Sync>,
     /// The number of changes in a cluster since it was filled.
     pub(crate) changes: Box<Changes>,
 }
@@ -195,6 +217,8 @@ impl Process {
         let free_port = options.simulated.is_some() && options.admin.is_none();
         let wanted = *addresses.borrow();
         let sockets = admin::bind(wanted, free_port)?;
+        let found_in = options.found_in.as_deref();
+        let found = found_in.and_then(|folder| Address::write(folder, sockets.admin()?));
         // Providers may read it.
         manager.engage_local()?;
         reload.apply();
@@ -222,6 +246,7 @@ impl Process {
         status.inspect(tokio::task::JoinHandle::abort);
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
+        drop(found);
         Ok(report)
     }
 }
@@ -250,11 +275,15 @@ async fn end_when_idle(
         let wait = idle::wait(&app, options.simulated.as_deref(), patience);
         let report = stop.run_until_cancelled(wait).await?;
         let then = options.then.as_mut().filter(|_| report.busy.is_empty());
-        let Some(after) = then.and_then(|then| then()) else {
+        let Some(Then { wait, clock }) = then.and_then(|then| then()) else {
             stop.cancel();
             return Some(report);
         };
-        stop.run_until_cancelled(sleep(after)).await?;
+        if !clock.is_zero() {
+            options.engine.clock.advance(clock);
+            app.manager.advance(clock);
+        }
+        stop.run_until_cancelled(sleep(wait)).await?;
     }
 }
 

@@ -9,7 +9,6 @@ use crate::convert;
 use crate::kinds;
 use crate::part::Part;
 use crate::resource::Resource;
-use crate::stamp::{later, now};
 use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
@@ -120,7 +119,7 @@ impl State {
             }
             // Watchers see a pod that is being deleted before it is gone.
             if resource.is("", "pods") {
-                mark_deleting(&mut new, 0);
+                mark_deleting(&mut new, 0, self.now());
                 if new != old {
                     self.commit(&id, new);
                 }
@@ -132,9 +131,9 @@ impl State {
             });
         }
         if kinds::has_own_deletion(resource) {
-            mark_terminating(&mut new);
+            mark_terminating(&mut new, self.now());
         } else {
-            mark_deleting(&mut new, grace);
+            mark_deleting(&mut new, grace, self.later(grace));
         }
         if options.dry_run || new == old {
             return Ok(Deleted {
@@ -275,16 +274,15 @@ fn set_propagation_finalizers(
 }
 
 /// Namespaces and CRDs get a deletion timestamp only, without grace period and generation.
-fn mark_terminating(new: &mut Value) {
+fn mark_terminating(new: &mut Value, now: String) {
     if new["metadata"].get("deletionTimestamp").is_none() {
-        new["metadata"]["deletionTimestamp"] = now().into();
+        new["metadata"]["deletionTimestamp"] = now.into();
     }
 }
 
-fn mark_deleting(new: &mut Value, grace: i64) {
+fn mark_deleting(new: &mut Value, grace: i64, at: String) {
     let metadata = &mut new["metadata"];
     if metadata.get("deletionTimestamp").is_none() {
-        let at = if grace == 0 { now() } else { later(grace) };
         metadata["deletionTimestamp"] = at.into();
         if let Some(generation) = metadata["generation"].as_i64() {
             metadata["generation"] = (generation + 1).into();

@@ -13,7 +13,6 @@ use crate::convert;
 use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::{Resource, group_version};
-use crate::stamp::now;
 use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
@@ -92,7 +91,7 @@ impl State {
             .map(|field| format!("duplicate field {field:?}"))
             .collect();
         let reset = part.others(resource);
-        let time = now();
+        let time = self.now();
         let writer = Writer {
             manager: &options.manager,
             api_version: &resource.api_version(),

@@ -12,7 +12,6 @@ use crate::metadata;
 use crate::part::{Part, keeps_metadata};
 use crate::resource::Resource;
 use crate::schema::decode;
-use crate::stamp::now;
 use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
@@ -122,7 +121,7 @@ impl State {
             let time = if part == Part::Scale {
                 String::new()
             } else {
-                now()
+                self.now()
             };
             let writer = Writer {
                 manager: &options.manager,

@@ -1,6 +1,7 @@
 //! Compares objects with expected ones. Entry points: [`present`] and [`unwanted`].
 
 use super::identity::Identity;
+use super::steps::Place;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -11,9 +12,9 @@ const LONGEST: usize = 400;
 /// A difference between an object and the expected one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// The number of the step, in a file of steps.
+    /// Where the step stands, in a file of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) step: Option<usize>,
+    pub(super) step: Option<Place>,
     /// The cluster; `local` is the local one.
     pub(super) cluster: String,
     /// The object, for example `v1/ConfigMap default/name`.
@@ -124,8 +125,8 @@ pub(crate) fn below(path: &str, key: &str) -> String {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(step) = self.step {
-            write!(f, "step {step}, ")?;
+        if let Some(step) = &self.step {
+            write!(f, "{step}, ")?;
         }
         write!(f, "cluster {}, {}", self.cluster, self.object)?;
         match (self.path.is_empty(), &self.expected, &self.found) {

@@ -23,9 +23,12 @@ pub(super) fn each(layout: Option<&Layout>, fleet: &Simulated) -> Vec<(String, J
     let mut all = Vec::new();
     let Some(layout) = layout else { return all };
     for name in fleet.names() {
-        let own = layout.clusters.get(&name).into_iter().flatten();
-        let objects = layout.everywhere.iter().chain(own).cloned();
+        let objects = layout.everywhere.iter().cloned();
         all.extend(objects.map(|object| (name.clone(), object)));
+    }
+    // Also of those that have left.
+    for (name, own) in &layout.clusters {
+        all.extend(own.iter().map(|object| (name.clone(), object.clone())));
     }
     let local = layout.local.iter().flatten().cloned();
     all.extend(local.map(|object| (LOCAL.to_owned(), object)));

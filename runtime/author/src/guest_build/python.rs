@@ -62,6 +62,66 @@ pub(super) async fn build(
     known: &Components,
     bases: Option<&dyn Bases>,
 ) -> Result<PathBuf, BuildError> {
+    let Prepared { parts, entry } = &prepared(source, work, machine)?;
+    let component = work.join("guest.wasm");
+    if let Some(inputs) = parts.inputs(None)?
+        && known.restore(&inputs, &component)?
+    {
+        return Ok(component);
+    }
+    let (folder, package) = (&source.guest, &source.package);
+    let componentizer = program(folder, machine, PACKAGE).await?;
+    let base = base(parts, entry, work);
+    let make = async {
+        if let Some(bases) = bases
+            && let Some(made) = base.make(bases, || parts.tool(&componentizer)).await?
+        {
+            return Ok((made, None));
+        }
+        let inputs = from_nothing(parts, work, &componentizer, &component).await?;
+        Ok((component.clone(), inputs))
+    };
+    let ((made, inputs), ()) =
+        tokio::try_join!(make, check_types(package, machine, &parts.packages))?;
+    if let Some(inputs) = inputs {
+        known.keep(&inputs, &component)?;
+    }
+    Ok(made)
+}
+
+/// Makes the base of a guest, unless it is there.
+pub(super) async fn prepare(
+    source: &Source,
+    work: &Path,
+    machine: &Machine,
+    bases: &dyn Bases,
+) -> Result<(), BuildError> {
+    let Prepared { parts, entry } = &prepared(source, work, machine)?;
+    let componentizer = program(&source.guest, machine, PACKAGE).await?;
+    let base = base(parts, entry, work);
+    let made = base.make(bases, || parts.tool(&componentizer)).await;
+    made.map(drop)
+}
+
+/// What builds of a guest begin with.
+struct Prepared {
+    parts: Parts,
+    /// The module of the reconciler.
+    entry: String,
+}
+
+fn base<'a>(parts: &'a Parts, entry: &'a str, work: &'a Path) -> Base<'a> {
+    Base {
+        source: &parts.source,
+        work,
+        wit: &parts.wit,
+        packages: &parts.packages,
+        entry,
+        world: parts.world,
+    }
+}
+
+fn prepared(source: &Source, work: &Path, machine: &Machine) -> Result<Prepared, BuildError> {
     let (folder, package) = (&source.guest, &source.package);
     let settings = settings(source)?;
     let (file, setting) = settings_file(source);
@@ -96,36 +156,8 @@ pub(super) async fn build(
         wit: contract::folder(package)?,
         packages,
     };
-    let component = work.join("guest.wasm");
-    if let Some(inputs) = parts.inputs(None)?
-        && known.restore(&inputs, &component)?
-    {
-        return Ok(component);
-    }
-    let componentizer = program(folder, machine, PACKAGE).await?;
-    let base = Base {
-        source,
-        work,
-        wit: &parts.wit,
-        packages: &parts.packages,
-        entry,
-        world: settings.world,
-    };
-    let make = async {
-        if let Some(bases) = bases
-            && let Some(made) = base.make(bases, || parts.tool(&componentizer)).await?
-        {
-            return Ok((made, None));
-        }
-        let inputs = from_nothing(&parts, work, &componentizer, &component).await?;
-        Ok((component.clone(), inputs))
-    };
-    let ((made, inputs), ()) =
-        tokio::try_join!(make, check_types(package, machine, &parts.packages))?;
-    if let Some(inputs) = inputs {
-        known.keep(&inputs, &component)?;
-    }
-    Ok(made)
+    let entry = entry.to_owned();
+    Ok(Prepared { parts, entry })
 }
 
 /// Makes a component of the guest's modules and all that they import. Returns its inputs, unless some are elsewhere.

@@ -17,7 +17,7 @@ use crate::name::{ControllerName, TenantName};
 use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, TenantOptions};
 use crate::request::Request;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -221,6 +221,17 @@ impl ManagerHandle {
 
     /// Whether there is nothing left to do, and if there is, what.
     pub async fn idle(&self) -> Idle {
-        idle(&self.core).await
+        self.idle_but(&BTreeSet::new()).await
+    }
+
+    /// The same, whatever the state of some clusters is: for tests in which these have failed. Their keys that fail or wait do not count either.
+    pub async fn idle_but(&self, failed: &BTreeSet<String>) -> Idle {
+        idle(&self.core, failed).await
+    }
+
+    /// Moves the clock of the queue forward, by a year at most, for tests: a delayed requeue or a retry that is due by then is ready now, and runs
+    /// once, however often it would have run. No other time moves: deadlines, watches, resyncs and leases go by the machine's clock.
+    pub fn advance(&self, by: Duration) {
+        self.core.queue.advance(by);
     }
 }

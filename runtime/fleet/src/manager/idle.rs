@@ -3,7 +3,9 @@
 use super::core::Core;
 use super::keys::{self, KeyFilter, KeyStatus};
 use crate::cluster::{Cluster, ClusterState};
-use crate::queue::KeyState;
+use crate::name::ClusterName;
+use crate::queue::{Counts, KeyState, QueuedKeyFilter};
+use std::collections::BTreeSet;
 
 /// Most keys of one sort that an answer lists.
 const MAX_LISTED: usize = 100;
@@ -27,20 +29,22 @@ pub struct Idle {
 }
 
 /// Checks everything in the order in which work flows, and then the queue once more: events that a cache received meanwhile are there.
-pub(super) async fn idle(core: &Core) -> Idle {
-    let clusters = core.fleet.clusters();
+/// The keys of clusters that have failed do not count, nor does the state of these.
+pub(super) async fn idle(core: &Core, failed: &BTreeSet<String>) -> Idle {
+    let mut clusters = core.fleet.clusters();
+    clusters.retain(|cluster| !failed.contains(cluster.name().as_str()));
     let mut busy: Vec<String> = clusters
         .iter()
         .filter_map(|cluster| busy_cluster(cluster))
         .collect();
-    let mut in_backoff = busy_queue(core, &mut busy);
+    let mut in_backoff = busy_queue(core, failed, &mut busy);
     let mut only_backoff = is_only_backoff(in_backoff, &busy);
     if busy.is_empty() || only_backoff {
         busy.clear();
         for cluster in &clusters {
             busy.extend(cluster.sync_check().await);
         }
-        in_backoff = busy_queue(core, &mut busy);
+        in_backoff = busy_queue(core, failed, &mut busy);
         only_backoff = is_only_backoff(in_backoff, &busy);
     }
     let keys = |state: &str| {
@@ -51,8 +55,10 @@ pub(super) async fn idle(core: &Core) -> Idle {
         };
         keys::page(&core.queue, &core.registrations, &filter, 0).keys
     };
-    let terminal = keys("terminal");
-    let mut failing = keys("failing");
+    let counts = |key: &KeyStatus| !failed.contains(key.queued.request.cluster.as_str());
+    let (mut terminal, mut failing) = (keys("terminal"), keys("failing"));
+    terminal.retain(counts);
+    failing.retain(counts);
     failing.retain(|key| !matches!(key.queued.state, KeyState::Terminal(_)));
     let controllers = core.registrations.all().into_iter();
     let unwatched = controllers.flat_map(|registration| {
@@ -98,8 +104,11 @@ fn busy_cluster(cluster: &Cluster) -> Option<String> {
 }
 
 /// Adds why the queue is not idle, and returns how many keys are in backoff, which is one reason.
-fn busy_queue(core: &Core, busy: &mut Vec<String>) -> usize {
-    let counts = core.queue.read(|queue| queue.total_counts());
+fn busy_queue(core: &Core, failed: &BTreeSet<String>, busy: &mut Vec<String>) -> usize {
+    let mut counts = core.queue.read(|queue| queue.total_counts());
+    for cluster in failed {
+        leave_out(core, cluster, &mut counts);
+    }
     for (count, state) in [
         (counts.ready, "ready"),
         (counts.running, "running"),
@@ -119,4 +128,32 @@ fn busy_queue(core: &Core, busy: &mut Vec<String>) -> usize {
         }
     }
     counts.backoff
+}
+
+/// Takes the keys of a cluster out of counts that were read a moment ago.
+fn leave_out(core: &Core, cluster: &str, counts: &mut Counts) {
+    let Ok(cluster) = ClusterName::new(cluster) else {
+        return;
+    };
+    let filter = QueuedKeyFilter {
+        cluster: Some(cluster),
+        ..QueuedKeyFilter::default()
+    };
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let page = core
+            .queue
+            .read(|queue| queue.keys(&filter, next, MAX_LISTED));
+        from = page.next;
+        for key in page.keys {
+            let count = match key.state {
+                KeyState::Ready(_) | KeyState::Held(_) => &mut counts.ready,
+                KeyState::Backoff(_) => &mut counts.backoff,
+                KeyState::Throttled(_) => &mut counts.throttled,
+                KeyState::Running(_) => &mut counts.running,
+                KeyState::Delayed(_) | KeyState::Terminal(_) => continue,
+            };
+            *count = count.saturating_sub(1);
+        }
+    }
 }

@@ -8,14 +8,15 @@ use crate::metrics::{
 use crate::queue::ControllerId;
 use std::collections::HashMap;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Observe for Core {
     fn observe(&self) -> Snapshot {
         let mut running: HashMap<ControllerId, Vec<Duration>> = HashMap::new();
+        let now = self.queue.now();
         let (global, run_times) = self
             .queue
-            .read(|queue| (queue.limits().global, queue.run_times(Instant::now())));
+            .read(|queue| (queue.limits().global, queue.run_times(now)));
         for (controller, time) in run_times {
             running.entry(controller).or_default().push(time);
         }

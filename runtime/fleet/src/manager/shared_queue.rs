@@ -11,8 +11,12 @@ use crate::queue::{
 };
 use crate::request::Request;
 use parking_lot::Mutex;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+
+/// The longest time by which the clock moves at once: a year.
+const LONGEST_LEAP: Duration = Duration::from_secs(365 * 86_400);
 
 pub(super) struct SharedQueue {
     queue: Mutex<Queue>,
@@ -21,6 +25,8 @@ pub(super) struct SharedQueue {
     changed: Notify,
     /// Notified at the end of every run.
     run_ended: Notify,
+    /// Milliseconds that its clock is ahead of the machine's.
+    ahead: AtomicU64,
 }
 
 /// Everything that the queue has for the dispatcher.
@@ -42,7 +48,27 @@ impl SharedQueue {
             fleet,
             changed: Notify::new(),
             run_ended: Notify::new(),
+            ahead: AtomicU64::new(0),
         }
+    }
+
+    /// The time by its clock. What it decides is by this one.
+    pub(super) fn now(&self) -> Instant {
+        Instant::now() + self.ahead()
+    }
+
+    fn ahead(&self) -> Duration {
+        Duration::from_millis(self.ahead.load(Ordering::SeqCst))
+    }
+
+    /// Moves its clock forward, by at most [`LONGEST_LEAP`]: what waits for a time that has passed then is ready.
+    pub(super) fn advance(&self, by: Duration) {
+        let by = by.min(LONGEST_LEAP).as_millis() as u64;
+        // Under the lock: no key is taken or ends between two times.
+        let queue = self.queue.lock();
+        self.ahead.fetch_add(by, Ordering::SeqCst);
+        drop(queue);
+        self.changed.notify_one();
     }
 
     /// Adds a request. `None`: its cluster is not engaged, so there is no work.
@@ -55,7 +81,7 @@ impl SharedQueue {
         let mut queue = self.queue.lock();
         // Checked under the lock: a cluster that leaves is taken out of the fleet before its keys leave the queue.
         self.fleet.cluster(&request.cluster)?;
-        let now = Instant::now();
+        let now = self.now();
         let added = queue.add(now, controller, request, add);
         let has_news = queue.has_news(now); // a key that waited for its time may run now
         drop(queue);
@@ -67,13 +93,16 @@ impl SharedQueue {
 
     /// Takes every key that may run now.
     pub(super) fn take(&self) -> Dispatch {
-        let now = Instant::now();
+        let now = self.now();
         let mut queue = self.queue.lock();
         Dispatch {
             runs: std::iter::from_fn(|| queue.get(now)).collect(),
             hot_keys: std::iter::from_fn(|| queue.hot_key()).collect(),
             drained: std::iter::from_fn(|| queue.drained()).collect(),
-            next: queue.next_wake(),
+            // The dispatcher waits by the machine's clock.
+            next: queue
+                .next_wake()
+                .map(|at| at.checked_sub(self.ahead()).unwrap_or(at)),
         }
     }
 
@@ -85,7 +114,7 @@ impl SharedQueue {
     /// Takes back a run. It ends on a thread of the reconcilers, so the dispatcher is woken only if it has something to do.
     pub(super) fn done(&self, token: Token, outcome: Outcome) {
         let mut queue = self.queue.lock();
-        let now = Instant::now();
+        let now = self.now();
         queue.done(now, token, outcome);
         let has_news = queue.has_news(now);
         drop(queue);
@@ -166,7 +195,7 @@ impl SharedQueue {
 
     /// Removes a controller and its keys. Returns its runs that have not ended.
     pub(super) fn remove_controller(&self, controller: ControllerId) -> Vec<Token> {
-        self.change(|queue| queue.remove_controller(Instant::now(), controller))
+        self.change(|queue| queue.remove_controller(self.now(), controller))
     }
 
     /// Holds the keys of a controller, or releases them.
@@ -199,17 +228,17 @@ impl SharedQueue {
     /// reach the local cluster from the keys of all clusters.
     pub(super) fn wake(&self, cluster: &ClusterName) {
         let one = (!cluster.is_local()).then_some(cluster);
-        self.change(|queue| queue.wake(Instant::now(), one));
+        self.change(|queue| queue.wake(self.now(), one));
     }
 
     /// Removes the keys of a controller in one cluster.
     pub(super) fn remove_in_cluster(&self, controller: ControllerId, cluster: &ClusterName) {
-        self.change(|queue| queue.remove_in_cluster(Instant::now(), controller, cluster));
+        self.change(|queue| queue.remove_in_cluster(self.now(), controller, cluster));
     }
 
     /// Removes a cluster and its keys.
     pub(super) fn remove_cluster(&self, name: &ClusterName) {
-        self.change(|queue| queue.remove_cluster(Instant::now(), name));
+        self.change(|queue| queue.remove_cluster(self.now(), name));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::instance::call::Call;
 
 impl clock::Host for Call {
     fn now(&mut self) -> wasmtime::Result<String> {
-        Ok(format!("{:.3}", jiff::Timestamp::now()))
+        Ok(format!("{:.3}", self.guest.history.clock.now()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::admission::memory::Reservation;
 use crate::contract::handle::ClusterHandle;
+use crate::guest_clock::GuestClock;
 use crate::instance::answers::AnswerBudget;
 use crate::instance::memory::Meter;
 use crate::journal::{Journal, Stdio};
@@ -221,8 +222,8 @@ impl Call {
 
 impl WasiView for Call {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let journal = &self.journal;
-        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(journal));
+        let (journal, clock) = (&self.journal, &self.guest.history.clock);
+        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(journal, clock));
         WasiCtxView {
             ctx: &mut wasi.context,
             table: &mut self.table,
@@ -232,12 +233,16 @@ impl WasiView for Call {
 
 impl Wasi {
     /// Without files, environment, arguments and sockets. Clocks and random numbers work. Output goes to the log.
-    fn new(journal: &Journal) -> Self {
+    fn new(journal: &Journal, clock: &GuestClock) -> Self {
         let streams = [
             Stdio::output(journal.clone()),
             Stdio::errors(journal.clone()),
         ];
-        let context = WasiCtx::builder()
+        let mut context = WasiCtx::builder();
+        if let Some(clock) = clock.for_wasi() {
+            context.wall_clock(clock);
+        }
+        let context = context
             .allow_tcp(false)
             .allow_udp(false)
             .max_random_size(64 << 10)

@@ -5,6 +5,7 @@
 //! * A restricted grant bounds the calls of earlier configurations too.
 
 use crate::description::kinds::plural_of;
+use crate::guest_clock::GuestClock;
 use crate::journal::LogRate;
 use crate::options::Limits;
 use crate::tenant::denials::Denials;
@@ -45,6 +46,8 @@ pub(crate) struct GuestContext {
 pub(crate) struct History {
     pub(crate) usage: Arc<Usage>,
     pub(crate) denials: Arc<Denials>,
+    /// The clock that it reads.
+    pub(crate) clock: GuestClock,
     /// The grant in effect, which also bounds calls of earlier configurations. `None`: the guest does not serve yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }

@@ -84,6 +84,14 @@ pub(crate) struct Sockets {
     bound: [Option<TcpListener>; 3],
 }
 
+impl Sockets {
+    /// Where all endpoints are served.
+    pub(crate) fn admin(&self) -> Option<SocketAddr> {
+        let [admin, ..] = &self.bound;
+        admin.as_ref()?.local_addr().ok()
+    }
+}
+
 /// Binds all addresses. With `free_port`, uses a free port if the admin address is taken.
 ///
 /// # Errors

@@ -91,13 +91,12 @@ pub(crate) struct PreflightArgs {
 /// The manager to call: one at an address, or the leader in a cluster if any other flag than `--token` is given.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
-    /// The manager's admin address
+    /// The manager's admin address [default: that of the windlass dev of this folder or of one around it, else 127.0.0.1:8080]
     #[arg(
         long, value_name = "ADDRESS",
-        default_value_t = crate::config::kinds::ManagerSpec::DEFAULT_ADMIN.to_string(),
         conflicts_with_all = ["context", "namespace", "kubeconfig", "lease", "pod", "port", "as_service_account"]
     )]
-    pub(crate) admin: String,
+    pub(crate) admin: Option<String>,
     /// A file with the token to call with [default: the token file of a manager of this user at that address]
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,

@@ -3,7 +3,9 @@
 mod leader;
 
 use crate::admin::token_file;
+use crate::admin_address;
 use crate::cli::AdminArgs;
+use crate::config::kinds::ManagerSpec;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -41,7 +43,11 @@ impl Client {
         let manager = if args.is_in_cluster() {
             Manager::Leading(Box::new(Leader::find(args, token).await?))
         } else {
-            Manager::At(Address::new(&args.admin, token).await)
+            let address = match &args.admin {
+                Some(address) => address.clone(),
+                None => usual().await,
+            };
+            Manager::At(Address::new(&address, token).await)
         };
         Ok(Self { manager })
     }
@@ -96,6 +102,13 @@ impl Client {
             .unwrap_or_else(|| format!("what answers at {place} is no windlass: it said {status}"));
         bail!(message)
     }
+}
+
+/// Where a manager answers if no flag says so: the `dev` of the working folder, or the default.
+async fn usual() -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let dev = admin_address::find(&here).await;
+    dev.unwrap_or(ManagerSpec::DEFAULT_ADMIN).to_string()
 }
 
 /// The token of a file that a flag names.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
-use windlass_author::guest_build::{BuildError, GuestBuilder, build};
+use windlass_author::guest_build::{self, BuildError, GuestBuilder, build};
 use windlass_author::seed::{LOCAL, Seed};
 use windlass_author::simulated::Simulated;
 use windlass_sandbox::Options;
@@ -79,6 +79,11 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     {
         return Ok(super::DONE);
     }
+    let preparing = tokio::spawn(prepare(
+        run::source_folders(&configuration),
+        builder.clone(),
+    ));
+    let folder = args.folder.join("seed");
     let options = RunOptions {
         files,
         simulated: Some(stand_ins),
@@ -91,6 +96,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
             }),
         }),
         admin: args.admin,
+        found_in: Some(args.folder.clone()),
         idle: args.idle,
         gives_up: None,
         then: None,
@@ -99,9 +105,13 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         engine,
         stop,
     };
-    let following = tokio::spawn(async move { simulated.follow_workspaces().await });
+    let following = tokio::spawn(async move {
+        let seed = simulated.follow_seed(&folder, seed);
+        tokio::join!(simulated.follow_workspaces(), seed)
+    });
     let report = run::run(options).await;
     following.abort();
+    preparing.abort();
     super::finish(report?, format)
 }
 
@@ -120,6 +130,15 @@ async fn build_guests(
         }
     }
     outcome
+}
+
+/// Makes the bases of guests, for the first save: a component that was kept was made without.
+async fn prepare(folders: BTreeSet<PathBuf>, builder: GuestBuilder) {
+    for folder in folders {
+        if let Err(error) = guest_build::prepare(&folder, &builder).await {
+            tracing::debug!(guest = %folder.display(), %error, "no base is made before the first save");
+        }
+    }
 }
 
 /// Prints what the fleet stands in for, its kubeconfig, and a command to try.
@@ -160,6 +179,11 @@ fn introduce(simulated: &Simulated, configuration: &Configuration) {
     } else {
         "cluster and workspace"
     };
+    if !configuration.has(Kind::Reconciler) {
+        anstream::println!(
+            "there is no Reconciler yet: the clusters run for themselves, and for kubectl"
+        );
+    }
     let kubeconfig = simulated.kubeconfig().display();
     anstream::println!("kubeconfig: {kubeconfig}, a context for each {each}");
     let local = simulated.local.as_ref().map(|_| LOCAL);

@@ -21,6 +21,7 @@ pub(crate) async fn execute(
         simulated: None,
         rebuild: None,
         admin: args.admin,
+        found_in: None,
         idle: args.idle,
         gives_up: None,
         then: None,

@@ -1,6 +1,6 @@
 //! Waits until nothing is left to do, and reports what was done. Entry point: [`wait`].
 
-use super::StandIns;
+use super::{Expected, StandIns};
 use crate::admin::state;
 use crate::app::App;
 use crate::cli::Format;
@@ -9,9 +9,12 @@ use crate::output::{Cell, Table, Tone, count};
 use crate::status::tables::{cluster_name, keys};
 use crate::status::view::KeyView;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use windlass_fleet::Cluster;
+use windlass_fleet::cluster::ClusterState;
 
 /// How often the manager is asked.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -83,12 +86,15 @@ impl Patience {
 /// Waits until the manager is idle and all in-memory clusters are engaged, or until patience ends.
 pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Patience) -> Report {
     let start = Instant::now();
-    let expected = simulated.map(|simulated| simulated.names.clone());
-    let expected = expected.unwrap_or_default();
+    let expected = || {
+        simulated
+            .map(|simulated| (simulated.expected)())
+            .unwrap_or_default()
+    };
     let (mut steady, mut hopeless) = (0, 0);
     let mut waited = Waited::since(start);
     loop {
-        let snapshot = snapshot(app, &expected).await;
+        let snapshot = snapshot(app, &expected()).await;
         waited.until(Instant::now(), snapshot.loading);
         steady = if snapshot.busy.is_empty() {
             steady + 1
@@ -151,18 +157,10 @@ struct Snapshot {
     unwatched: Vec<String>,
 }
 
-async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
-    let idle = app.manager.idle().await;
-    let engaged: BTreeSet<String> = app
-        .manager
-        .clusters()
-        .into_iter()
-        .map(|cluster| cluster.name)
-        .collect();
-    let mut busy: Vec<String> = expected
-        .difference(&engaged)
-        .map(|name| format!("cluster {name} is not engaged yet"))
-        .collect();
+async fn snapshot(app: &App, expected: &Expected) -> Snapshot {
+    let idle = app.manager.idle_but(&expected.failed).await;
+    let engaged = app.manager.fleet().clusters();
+    let mut busy = differences(&engaged, expected);
     let providers = app.manager.providers().into_iter();
     let reading = providers.filter(|provider| provider.last_listed.is_none());
     busy.extend(reading.map(|provider| {
@@ -200,6 +198,35 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
         least_failures,
         unwatched: idle.unwatched,
     }
+}
+
+/// Where the fleet is not as it has to be.
+fn differences(engaged: &[Arc<Cluster>], expected: &Expected) -> Vec<String> {
+    let engaged: BTreeMap<&str, &Arc<Cluster>> = engaged
+        .iter()
+        .map(|cluster| (cluster.name().as_str(), cluster))
+        .collect();
+    let mut all = Vec::new();
+    for (name, labels) in &expected.there {
+        match engaged.get(name.as_str()) {
+            None => all.push(format!("cluster {name} is not engaged yet")),
+            Some(cluster) if cluster.labels().to_map() != *labels => {
+                all.push(format!("cluster {name} does not have its labels yet"));
+            }
+            Some(cluster)
+                if expected.failed.contains(name) && cluster.state() == ClusterState::Ready =>
+            {
+                all.push(format!("cluster {name} is not known to fail yet"));
+            }
+            Some(_) => {}
+        }
+    }
+    let leaving = expected
+        .gone
+        .iter()
+        .filter(|name| engaged.contains_key(name.as_str()));
+    all.extend(leaving.map(|name| format!("cluster {name} has not left yet")));
+    all
 }
 
 fn report(

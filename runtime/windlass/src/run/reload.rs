@@ -112,7 +112,8 @@ impl Reload {
     /// When nothing can start. The message has every reason.
     pub(super) async fn begin(&mut self, first: Outcome, goes_on_without: bool) -> Result<()> {
         let (merged, listing) = self.merge(first);
-        if !merged.configuration.has(Kind::Reconciler) && self.objects.is_none() {
+        let has_some = merged.configuration.has(Kind::Reconciler) || self.objects.is_some();
+        if !has_some && !goes_on_without {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         self.put(&merged, &listing);

@@ -115,7 +115,7 @@ async fn a_step_that_differs_is_told_by_its_number_and_nothing_is_changed_after_
         .expect_code(1)?
         .stdout;
     for part in [
-        "step 5, cluster us, v1/ConfigMap a-greeting",
+        "tests/life.yaml:10: step 5, cluster us, v1/ConfigMap a-greeting",
         "expected \"hello, sun, from us\"",
         "found    \"hello, moon, from us\"",
     ] {
@@ -123,7 +123,10 @@ async fn a_step_that_differs_is_told_by_its_number_and_nothing_is_changed_after_
     }
     assert!(!said.contains("Nothing"), "{said}");
     let results = std::fs::read_to_string(project.path().join("results.xml"))?;
-    assert!(results.contains("<failure>step 5, cluster us"), "{results}");
+    assert!(
+        results.contains("life.yaml:10: step 5, cluster us"),
+        "{results}"
+    );
 
     // The error names a step that cannot be done.
     project.write(
@@ -132,7 +135,7 @@ async fn a_step_that_differs_is_told_by_its_number_and_nothing_is_changed_after_
     )?;
     let said = test(&project, &[]).await?.expect_code(1)?.stdout;
     assert!(
-        said.contains("step 8: cluster us: ConfigMap b: it is not there"),
+        said.contains("tests/life.yaml:16: step 8: cluster us: ConfigMap b: it is not there"),
         "{said}"
     );
     Ok(())
@@ -439,11 +442,11 @@ async fn rules_of_a_mapper_are_found_from_none_and_unused_ones_are_removed() -> 
     };
     let expected = [
         rule("configmaps", "get, list, watch, create, update, delete", ""),
-        rule("namespaces", "list, watch", ""),
-        rule("configmaps", "get, list", ", clusters: {local: true}"),
-        rule("configmaps", "get", ", clusters: {names: [eu, us]}"),
+        // This one opens the clusters of the mapper's requests too.
+        "    - {apiGroups: [fleet.windlass.dev], resources: [clusters], verbs: [list, watch], namespaces: [\"*\"], clusters: {local: true, names: [\"*\"]}}\n".to_owned(),
+        rule("configmaps", "get", ", clusters: {local: true}"),
     ];
-    let lacks = format!("Reconciler spread gets 4 rules:\n{}", expected.concat());
+    let lacks = format!("Reconciler spread gets 3 rules:\n{}", expected.concat());
     assert!(found.starts_with(&lacks), "{found}");
     let unused = format!("Reconciler spread has 1 rule that no test uses:\n    - {pods}\n");
     assert!(found.contains(&unused), "{found}");
@@ -454,8 +457,102 @@ async fn rules_of_a_mapper_are_found_from_none_and_unused_ones_are_removed() -> 
     assert!(pruned.contains("complete"), "{pruned}");
     let now = std::fs::read_to_string(project.path().join("windlass.yaml"))?;
     assert!(
-        !now.contains("pods") && now.contains("{names: [eu, us]}"),
+        !now.contains("pods") && now.contains("fleet.windlass.dev"),
         "{now}"
     );
+    Ok(())
+}
+
+/// Clusters that come, change and go, and the greetings in them.
+const CHANGES: &str = r#"
+clusters: [eu]
+steps:
+- apply: [../manifests/a.yaml]
+- join: {us: {labels: {env: prod}}, ap: {labels: {env: dev}}}
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from us"}}]
+  in: [us]
+- absent: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}}]
+  in: [eu, ap]
+- label: {ap: {env: prod, tier: one}, us: {env: null}}
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from ap"}}]
+  in: [ap]
+- fail: {ap: unreachable}
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {hello.windlass.dev/greet: moon}}}]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from ap"}}]
+  in: [ap]
+- heal: [ap]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, moon, from ap"}}]
+  in: [ap]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from us"}}]
+  in: [us]
+- fail: {ap: errors}
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {hello.windlass.dev/greet: sun}}}]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, moon, from ap"}}]
+  in: [ap]
+- heal: [ap]
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, sun, from ap"}}]
+  in: [ap]
+- leave: [ap]
+- delete: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}}]
+  in: [ap]
+- absent: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}}]
+  in: [ap]
+- join: {ap: {labels: {env: prod}}}
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}, data: {greeting: "hello, world, from ap"}}]
+  in: [ap]
+"#;
+
+#[tokio::test]
+async fn clusters_join_leave_change_labels_fail_and_heal_in_steps() -> Result<()> {
+    let project = project()?;
+    let selecting = "  clusters: {selector: env=prod}\n  rules:";
+    let documents = documents("hello").replace("  rules:", selecting);
+    project.write("windlass.yaml", &documents)?;
+    project.write("manifests/a.yaml", ASKING)?;
+    project.write("tests/changes.yaml", CHANGES)?;
+    test(&project, &[]).await?.expect_code(0)?;
+
+    // A step that cannot be done, and one about a cluster that never comes.
+    project.write(
+        "tests/changes.yaml",
+        CHANGES.replace("leave: [ap]", "join: {ap: {}}"),
+    )?;
+    let said = test(&project, &[]).await?.expect_code(1)?.stdout;
+    let place = "tests/changes.yaml:29: step 18: cluster ap is in the fleet already";
+    assert!(said.contains(place), "{said}");
+    project.write(
+        "tests/changes.yaml",
+        CHANGES.replace("leave: [ap]", "leave: [sa]"),
+    )?;
+    let said = test(&project, &[]).await?.expect_code(1)?.stderr;
+    let known = "tests/changes.yaml:29: step 18: test changes expects something of cluster \"sa\", which its seed does not have: it has ap, eu, us";
+    assert!(said.contains(known), "{said}");
+    Ok(())
+}
+
+/// A guest that waits for an hour, by the clock that it reads and by a delayed requeue.
+const WAITING: &str = r#"
+clusters: [eu]
+steps:
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}]
+- clock: 30m
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {test.windlass.dev/over: null}}}]
+- clock: 31m
+- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {test.windlass.dev/over: "yes"}}}]
+"#;
+
+#[tokio::test]
+async fn the_clock_of_guests_and_what_is_due_later_move_together() -> Result<()> {
+    let project = Project::new()?;
+    let documents = format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: waits}}\nspec:\n  guest: {{path: {:?}}}\n  \
+         config: {{due: 3600}}\n  rules:\n  - {{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch], namespaces: [\"*\"]}}\n",
+        guest("test-requeue")
+    );
+    project.write("windlass.yaml", documents)?;
+    project.write("tests/waits.yaml", WAITING)?;
+    // Each case begins with the machine's time.
+    project.write("tests/waits-too.yaml", WAITING)?;
+    test(&project, &[]).await?.expect_code(0)?;
     Ok(())
 }

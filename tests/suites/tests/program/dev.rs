@@ -410,3 +410,55 @@ async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_afte
     program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }
+
+/// The names of the clusters that `windlass get` shows in a folder, without a flag that says where to ask.
+async fn clusters_from(folder: &std::path::Path) -> Result<Vec<String>> {
+    let args = ["get", "clusters", "-o", "json"];
+    let shown = Program::run(folder, args, SOON).await?.expect_code(0)?;
+    let shown: Json = serde_json::from_str(&shown.stdout)?;
+    let items = shown["items"].as_array().into_iter().flatten();
+    let names = items.filter_map(|item| item["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn a_bare_fleet_is_found_from_below_its_folder_and_its_clusters_come_and_go() -> Result<()> {
+    let project = Project::new()?;
+    let provider = "apiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {name: fleet}\nspec: {kubeconfigFiles: {}}\n";
+    project.write("windlass.yaml", provider)?;
+    project.write("seed/eu/a.yaml", SEED)?;
+    let below = project.write("guest/src/lib.rs", "")?;
+    let below = below.parent().unwrap_or(project.path());
+    let mut program = Program::start(project.path(), ["dev", "--admin", "127.0.0.1:0"])?;
+    program
+        .line_with("there is no Reconciler yet", SOON)
+        .await?;
+    program.line_with("admin endpoints", SOON).await?;
+    let become_ = async |expected: &[&str]| {
+        let what = format!("the clusters to be {expected:?}");
+        let named = eventually(SOON, &what, || async {
+            let names = clusters_from(below).await?;
+            Ok(Seen::of(names, |names| names == expected))
+        });
+        named.await.map(drop)
+    };
+    become_(&["eu"]).await?;
+    project.write("seed/us/a.yaml", SEED)?;
+    become_(&["eu", "us"]).await?;
+
+    // The first Reconciler works in both.
+    let hello = reconciler("hello", &guest("hello")).replace("tenant: team-a", "");
+    project.write("windlass.yaml", format!("{provider}{hello}"))?;
+    let kubeconfig = project.path().join(".windlass/kubeconfig");
+    for cluster in ["eu", "us"] {
+        let objects = ConfigMaps::in_context(&kubeconfig, cluster).await?;
+        let greeting = format!("hello, world, from {cluster}");
+        objects.expect_greeting("a", Some(&greeting)).await?;
+    }
+    fs::remove_dir_all(project.path().join("seed/us"))?;
+    become_(&["eu"]).await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    assert!(!project.path().join(".windlass/admin").exists());
+    Ok(())
+}

@@ -5,7 +5,7 @@ use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
 use crate::dev;
 use crate::guests::{Lack, ReconcilerNeeds};
-use crate::run::{self, RunOptions};
+use crate::run::{self, RunOptions, Then};
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_author::cases::{Case, Difference};
+use windlass_author::cases::{Case, Difference, Pause};
 use windlass_author::guest_build::{GuestBuilder, build, state_folder};
 use windlass_author::seed::unreadable;
-use windlass_sandbox::{NativeGuests, Options};
+use windlass_sandbox::{GuestClock, NativeGuests, Options};
 
 /// After so many failures in a row, within some seconds, a further attempt is no use either: in memory nobody else changes anything.
 const MOST_FAILURES: u32 = 10;
@@ -100,16 +100,24 @@ impl Runner {
             from_cluster: false,
             simulated: Some(stand_ins),
             rebuild: None,
+            found_in: None,
             admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             idle: IdleArgs {
                 exit_when_idle: true,
                 idle_timeout: self.timeout,
             },
             gives_up: Some(MOST_FAILURES),
-            then: Some(Box::new(move || steps.lock().next(&fleet))),
+            then: Some(Box::new(move || {
+                let Pause { wait, clock } = steps.lock().next(&fleet)?;
+                Some(Then { wait, clock })
+            })),
             needs: self.needs.clone(),
             natives: NativeGuests::default(),
-            engine: self.engine.clone(),
+            engine: Options {
+                // Each case begins with the machine's time.
+                clock: GuestClock::default(),
+                ..self.engine.clone()
+            },
             stop: self.stop.clone(),
         };
         let Some(report) = run::run(options).await? else {
