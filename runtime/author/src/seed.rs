@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_files::{Part, Problem, split};
+use windlass_files::{Node, Part, Problem, Value, split};
 
 /// The folder of the local cluster's manifests.
 pub const LOCAL: &str = "local";
@@ -275,6 +275,33 @@ pub fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Json> {
         }
     }
     objects
+}
+
+/// The documents of files with their fields in the order of the text; those of a list, one by one.
+///
+/// # Errors
+/// The first file that cannot be read.
+pub fn documents(files: &[PathBuf]) -> Result<Vec<Node>, Problem> {
+    let mut documents = Vec::new();
+    for path in files {
+        let file: Arc<str> = path.to_string_lossy().into();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Problem::of_file(&file, format!("cannot be read: {error}")))?;
+        for part in split(&text) {
+            documents.extend(listed(part.parse(&file)?));
+        }
+    }
+    Ok(documents)
+}
+
+/// A document, or those of a list.
+fn listed(document: Node) -> Vec<Node> {
+    let is_list = document.get("kind").and_then(Node::as_text) == Some("List");
+    let items = document.get("items").filter(|_| is_list);
+    match items.map(|items| &items.value) {
+        Some(Value::List(items)) => items.clone(),
+        _ => vec![document],
+    }
 }
 
 /// The objects of a document: itself, or those of a list.

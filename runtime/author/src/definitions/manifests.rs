@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_files::{Part, replace, split};
+use windlass_files::{Node, Part, replace, split};
 
 /// The folder of definitions that stand nowhere yet.
 const FOLDER: &str = "crds";
@@ -52,6 +52,8 @@ pub struct Manifest {
     pub file: PathBuf,
     /// The document.
     pub document: Json,
+    /// The document with its fields in the order of the text.
+    pub(super) node: Node,
 }
 
 impl Manifest {
@@ -63,9 +65,13 @@ impl Manifest {
         let mut all = Vec::new();
         for file in files(folder) {
             let text = read(&file)?;
-            for (_, document) in documents(&file, &text)? {
+            for (_, document, node) in documents(&file, &text)? {
                 let file = file.clone();
-                all.push(Self { file, document });
+                all.push(Self {
+                    file,
+                    document,
+                    node,
+                });
             }
         }
         Ok(all)
@@ -126,7 +132,7 @@ fn read(file: &Path) -> Result<String, ManifestError> {
 
 /// The definitions in a text, each with its document. A document without the kind's name is not parsed: it may be a file of steps, or another
 /// tool's.
-fn documents<'a>(file: &Path, text: &'a str) -> Result<Vec<(Part<'a>, Json)>, ManifestError> {
+fn documents<'a>(file: &Path, text: &'a str) -> Result<Vec<(Part<'a>, Json, Node)>, ManifestError> {
     let shown: Arc<str> = file.to_string_lossy().into();
     let mut found = Vec::new();
     for part in split(text)
@@ -137,7 +143,7 @@ fn documents<'a>(file: &Path, text: &'a str) -> Result<Vec<(Part<'a>, Json)>, Ma
         let node = node.map_err(|problem| ManifestError::Invalid(problem.to_string()))?;
         let document: Json = node.decode().unwrap_or_default();
         if document["kind"] == KIND {
-            found.push((part, document));
+            found.push((part, document, node));
         }
     }
     Ok(found)
@@ -147,7 +153,7 @@ fn documents<'a>(file: &Path, text: &'a str) -> Result<Vec<(Part<'a>, Json)>, Ma
 fn replaced(file: &Path, text: &str, definitions: &[Json]) -> Result<String, ManifestError> {
     let mut new = String::new();
     let mut copied = 0;
-    for (part, mut document) in documents(file, text)? {
+    for (part, mut document, _) in documents(file, text)? {
         let same = definitions.iter().find(|one| name(one) == name(&document));
         let Some(definition) = same.filter(|one| !differences(one, &document).is_empty()) else {
             continue;

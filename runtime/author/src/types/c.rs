@@ -4,14 +4,15 @@
 //! misspelt path would read nothing. Paths of what is in a list or a map begin at the item, and their names have `ITEM`.
 
 use super::kind::Kind;
+use super::naming::{snake, unused, words};
 use super::schema::{Field, Struct, Type};
-use super::{MARK, comment, snake, unused, words};
+use super::{Language, comment, header, reserved};
 use std::collections::HashSet;
 
-pub(super) fn text(kind: &Kind) -> String {
-    let mut header = Header::of(kind);
+pub(super) fn text(kind: &Kind, shared: &str) -> String {
+    let mut header = Header::of(kind, shared);
     if let Some(object) = kind.structs.first() {
-        header.fields(object, &capitals(&object.name), "");
+        header.fields(object, &capitals(shared), "");
     }
     header.items();
     format!("{}\n#endif\n", header.text)
@@ -20,35 +21,37 @@ pub(super) fn text(kind: &Kind) -> String {
 /// A header that is being written.
 struct Header<'a> {
     structs: &'a [Struct],
+    /// The names of the structs.
+    names: Vec<String>,
     text: String,
     /// Its names: two fields can have the same words.
     taken: HashSet<String>,
     /// Structs in lists and maps, in the order in which they were met. Their fields follow those of the object.
     /// The reader of schemas leaves no struct that is a part of itself.
-    items: Vec<&'a Struct>,
+    items: Vec<usize>,
 }
 
 impl<'a> Header<'a> {
     /// With the kind.
-    fn of(kind: &'a Kind) -> Self {
-        let (group, version) = match kind.api_version.split_once('/') {
-            Some((group, version)) => (group, version),
-            None => ("", &*kind.api_version),
-        };
-        let name = capitals(&kind.name);
+    fn of(kind: &'a Kind, shared: &str) -> Self {
+        let name = capitals(shared);
         let guard = format!("{name}_TYPES_H");
-        let [group, version, kind_name] = [group, version, &kind.kind].map(quoted);
+        let gvk = &kind.gvk;
+        let [group, version, kind_name] =
+            [&gvk.group, &gvk.version, &gvk.kind].map(|it| quoted(it));
+        let [mark, of] = header::lines(kind);
         let object = kind.structs.first();
         let description = object.map(|object| &*object.description);
-        let mut text =
-            format!("/* {MARK} */\n#ifndef {guard}\n#define {guard}\n\n#include <windlass.h>\n\n");
+        let mut text = format!(
+            "/* {mark} */\n/* {of} */\n#ifndef {guard}\n#define {guard}\n\n#include <windlass.h>\n\n"
+        );
         text += &comments(description.unwrap_or_default(), None);
-        text += &comments(&format!("{} {}.", kind.api_version, kind.kind), None);
         text += &format!(
             "static const windlass_kind {name}_KIND = {{{group}, {version}, {kind_name}}};\n"
         );
         Self {
             structs: &kind.structs,
+            names: kind.names(shared, |_| false),
             text,
             taken: HashSet::from([guard, format!("{name}_KIND")]),
             items: Vec::new(),
@@ -60,7 +63,10 @@ impl<'a> Header<'a> {
         for field in &one.fields {
             let name = self.unused(format!("{name}_{}", capitals(&field.name)));
             let path = format!("{path}/{}", escaped(&field.name));
-            self.text += &format!("\n{}", comments(&field.description, Some(&summary(field))));
+            self.text += &format!(
+                "\n{}",
+                comments(&field.description, Some(&summary(field, &self.names)))
+            );
             self.define(&name, &path);
             self.inside(&field.of, &name, &path);
         }
@@ -68,11 +74,7 @@ impl<'a> Header<'a> {
 
     fn inside(&mut self, of: &'a Type, name: &str, path: &str) {
         match of {
-            Type::Struct(of) => {
-                if let Some(found) = self.found(of) {
-                    self.fields(found, name, path);
-                }
-            }
+            Type::Struct(at) => self.fields(&self.structs[*at], name, path),
             Type::Choice(choices) => self.choices(choices, name),
             Type::List(item) | Type::Map(item) => self.item(item, name),
             _ => {}
@@ -81,11 +83,7 @@ impl<'a> Header<'a> {
 
     fn item(&mut self, of: &'a Type, name: &str) {
         match of {
-            Type::Struct(of) => {
-                let found = self.found(of);
-                let is_new = |one: &&Struct| self.items.iter().all(|met| met.name != one.name);
-                self.items.extend(found.filter(is_new));
-            }
+            Type::Struct(at) if !self.items.contains(at) => self.items.push(*at),
             Type::Choice(choices) => self.choices(choices, name),
             Type::List(item) | Type::Map(item) => self.item(item, name),
             _ => {}
@@ -96,7 +94,8 @@ impl<'a> Header<'a> {
     fn items(&mut self) {
         let mut at = 0;
         while let Some(&one) = self.items.get(at) {
-            let name = of_item(&one.name);
+            let one = &self.structs[one];
+            let name = of_item(&self.names[self.items[at]]);
             let begin = format!("{name}: paths that begin at the item.");
             self.text += &format!("\n{}", comments(&one.description, Some(&begin)));
             self.fields(one, &name, "");
@@ -122,13 +121,11 @@ impl<'a> Header<'a> {
     }
 
     fn unused(&mut self, name: String) -> String {
-        let name = unused(name, |name| self.taken.contains(name));
+        let name = unused(name, |name| {
+            self.taken.contains(name) || reserved::is_type(name, Language::C)
+        });
         self.taken.insert(name.clone());
         name
-    }
-
-    fn found(&self, name: &str) -> Option<&'a Struct> {
-        self.structs.iter().find(|one| one.name == name)
     }
 }
 
@@ -148,8 +145,8 @@ fn escaped(name: &str) -> String {
 }
 
 /// What a field can be: its type, whether it may be absent or null, and its bounds.
-fn summary(field: &Field) -> String {
-    let mut all = vec![shown(&field.of)];
+fn summary(field: &Field, names: &[String]) -> String {
+    let mut all = vec![shown(&field.of, names)];
     if field.is_always_there {
         all.push("always there".to_owned());
     }
@@ -160,7 +157,7 @@ fn summary(field: &Field) -> String {
     all.join(", ")
 }
 
-fn shown(of: &Type) -> String {
+fn shown(of: &Type, names: &[String]) -> String {
     match of {
         Type::Text => "string".to_owned(),
         Type::Choice(choices) => {
@@ -172,16 +169,16 @@ fn shown(of: &Type) -> String {
         Type::Boolean => "boolean".to_owned(),
         Type::IntOrString => "integer or string".to_owned(),
         Type::Any => "any value".to_owned(),
-        Type::List(items) => format!("array, each {}", shown_item(items)),
-        Type::Map(values) => format!("object, each value {}", shown_item(values)),
+        Type::List(items) => format!("array, each {}", shown_item(items, names)),
+        Type::Map(values) => format!("object, each value {}", shown_item(values, names)),
         Type::Struct(_) => "object".to_owned(),
     }
 }
 
-fn shown_item(of: &Type) -> String {
+fn shown_item(of: &Type, names: &[String]) -> String {
     match of {
-        Type::Struct(name) => of_item(name),
-        of => shown(of),
+        Type::Struct(at) => of_item(&names[*at]),
+        of => shown(of, names),
     }
 }
 
@@ -220,10 +217,18 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Language, write, write_published};
+    use super::super::write;
     use super::*;
     use serde_json::{Value as Json, json};
+    use windlass_files::Node;
     use windlass_fleet::GroupVersionKind;
+
+    fn written(kind: &Kind) -> String {
+        let mut types = write(kind, Language::C, false);
+        let (file, text) = types.files.remove(0);
+        assert_eq!(file, "odd_types.h");
+        text
+    }
 
     fn of_spec(properties: &Json) -> String {
         let spec = json!({"type": "object", "required": ["host"], "properties": properties});
@@ -233,9 +238,7 @@ mod tests {
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "spec": {"group": "example.com", "names": {"kind": "Odd"}, "versions": [version]},
         });
-        let types = write(&definition, None, Language::C).unwrap();
-        assert_eq!(types.file, "odd_types.h");
-        types.text
+        written(&Kind::of_definition(&Node::of(&definition), None).unwrap())
     }
 
     /// The names and the values, in their order.
@@ -252,12 +255,12 @@ mod tests {
         let text = of_spec(&json!({"host": host}));
         let expected = "\
 /* Code generated by windlass types. DO NOT EDIT. */
+/* The kind example.com/v1/Odd. */
 #ifndef ODD_TYPES_H
 #define ODD_TYPES_H
 
 #include <windlass.h>
 
-/* example.com/v1 Odd. */
 static const windlass_kind ODD_KIND = {\"example.com\", \"v1\", \"Odd\"};
 
 /* object */
@@ -306,7 +309,7 @@ static const windlass_kind ODD_KIND = {\"example.com\", \"v1\", \"Odd\"};
     }
 
     #[test]
-    fn paths_in_lists_and_maps_begin_at_the_item() {
+    fn paths_in_lists_and_maps_begin_at_the_item_and_equal_items_share_them() {
         let port = json!({"type": "object", "properties": {
             "port": {"type": "integer"}, "tls": {"type": "object", "properties": {"secret": {"type": "string"}}}}});
         let ports = json!({"type": "array", "items": port});
@@ -314,15 +317,14 @@ static const windlass_kind ODD_KIND = {\"example.com\", \"v1\", \"Odd\"};
             json!({"type": "object", "additionalProperties": {"type": "array", "items": port}});
         let classes = json!({"type": "array", "items": {"type": "string", "enum": ["plain"]}});
         let all = of_spec(&json!({"ports": ports, "byName": by_name, "classes": classes}));
-        assert!(all.contains("/* array, each ODD_SPEC_PORTS_ITEM */\n#define ODD_SPEC_PORTS "));
+        assert!(all.contains("/* array, each ODD_SPEC_BY_NAME_ITEM */\n#define ODD_SPEC_PORTS "));
         assert!(all.contains("/* object, each value array, each ODD_SPEC_BY_NAME_ITEM */"));
         let defined = defined(&all);
         for one in [
             ("ODD_SPEC_CLASSES_PLAIN", "\"plain\""),
             ("ODD_SPEC_PORTS", "\"/spec/ports\""),
-            ("ODD_SPEC_PORTS_ITEM_PORT", "\"/port\""),
-            ("ODD_SPEC_PORTS_ITEM_TLS_SECRET", "\"/tls/secret\""),
             ("ODD_SPEC_BY_NAME_ITEM_PORT", "\"/port\""),
+            ("ODD_SPEC_BY_NAME_ITEM_TLS_SECRET", "\"/tls/secret\""),
         ] {
             assert!(defined.contains(&one), "{one:?} in {all}");
         }
@@ -338,7 +340,7 @@ static const windlass_kind ODD_KIND = {\"example.com\", \"v1\", \"Odd\"};
             "one": refer("Props"), "more": {"type": "array", "items": refer("Props")}}});
         let document = json!({"components": {"schemas": {"io.Props": props, "io.Odd": root}}});
         let kind = GroupVersionKind::new("example.com", "v1", "Odd");
-        let all = write_published(&document, &kind, Language::C).unwrap().text;
+        let all = written(&Kind::published(&Node::of(&document), &kind).unwrap());
         let defined = defined(&all);
         let named = |name| defined.iter().any(|one| one.0 == name);
         assert!(named("ODD_ONE_NOT") && named("ODD_PROPS_ITEM_ALL"), "{all}");

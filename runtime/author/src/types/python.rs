@@ -1,8 +1,11 @@
-//! Types in Python: `TypedDict`s, and the kind for calls. Entry point: [`text`].
+//! Types in Python: a module with the kind for calls, and its stub of `TypedDict`s. Entry point: [`files`].
+//!
+//! Only those that check types read the stub. In a component the types cost nothing: the module knows no more than their names' use as functions.
 
 use super::kind::Kind;
+use super::naming::snake;
 use super::schema::{Field, Struct, Type};
-use super::{MARK, comment, snake};
+use super::{Language, comment, header, reserved};
 
 /// Words of the language, which no class can have as a field.
 const WORDS: [&str; 35] = [
@@ -12,53 +15,86 @@ const WORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-pub(super) fn text(kind: &Kind) -> String {
-    let mut text = format!(
-        "# {MARK}\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Any, Literal, TypedDict\n\n\
-         if TYPE_CHECKING:\n    from typing_extensions import NotRequired\n\n{} = \"{}/{}\"\n",
-        snake(&kind.name).to_uppercase(),
-        kind.api_version,
-        kind.kind
-    );
-    for (at, one) in kind.structs.iter().enumerate() {
-        text += "\n\n";
-        text += &class(one, at == 0);
+/// What annotations are written with. In a class that has a field of such a name they would mean that field.
+const ANNOTATIONS: [&str; 9] = [
+    "Any",
+    "Literal",
+    "NotRequired",
+    "bool",
+    "dict",
+    "float",
+    "int",
+    "list",
+    "str",
+];
+
+/// The module, whose name is `file`, and its stub.
+pub(super) fn files(kind: &Kind, file: String) -> Vec<(String, String)> {
+    let names = kind.names(&kind.name(), |name| {
+        reserved::is_type(name, Language::Python)
+    });
+    let mut constant = snake(&kind.gvk.kind).to_uppercase();
+    if names.contains(&constant) {
+        constant += "_KIND";
     }
-    text
+    let [mark, of] = header::lines(kind);
+    let top = format!("# {mark}\n# {of}\n\n");
+    let module = format!(
+        "{top}{constant} = \"{}/{}\"\n\n\n\
+         def __getattr__(name: str) -> type:\n    \"\"\"Each type is a dict. What it has stands in the stub beside this module.\"\"\"\n    \
+         if name.startswith(\"_\"):\n        raise AttributeError(name)\n    return dict\n",
+        kind.gvk.api_version(),
+        kind.gvk.kind
+    );
+    let mut stub = format!(
+        "{top}from typing import Any, Literal, TypedDict\n\nfrom typing_extensions import NotRequired\n\n{constant}: str\n"
+    );
+    for (at, (one, name)) in kind.structs.iter().zip(&names).enumerate() {
+        stub += &format!("\n{}", class(one, name, at == 0, &names));
+    }
+    let of_stub = format!("{file}i");
+    vec![(file, module), (of_stub, stub)]
 }
 
 /// A class; one of dictionaries with keys that no class can have is made by a call.
-fn class(one: &Struct, is_object: bool) -> String {
+fn class(one: &Struct, name: &str, is_object: bool, names: &[String]) -> String {
     let of_objects = [
         ("apiVersion", "str"),
         ("kind", "str"),
         ("metadata", "dict[str, Any]"),
     ];
     let of_objects = of_objects.iter().filter(|_| is_object);
-    if one.fields.iter().any(|field| !is_identifier(&field.name)) {
+    let fits = |field: &Field| {
+        let name = &field.name;
+        is_identifier(name) && !ANNOTATIONS.contains(&&**name) && !names.contains(name)
+    };
+    if !one.fields.iter().all(fits) {
         let mut text = comments("", &one.description);
-        text += &format!("{0} = TypedDict(\n    \"{0}\",\n    {{\n", one.name);
-        for (name, of) in of_objects {
-            text += &format!("        \"{name}\": \"{of}\",\n");
+        text += &format!("{name} = TypedDict(\n    \"{name}\",\n    {{\n");
+        for (field, of) in of_objects {
+            text += &format!("        \"{field}\": \"{of}\",\n");
         }
         for field in &one.fields {
             let quoted = quoted(&field.name);
             text += &comments("        ", &field.description);
-            text += &format!("        {quoted}: {},\n", self::quoted(&annotation(field)));
+            text += &format!(
+                "        {quoted}: {},\n",
+                self::quoted(&annotation(field, names))
+            );
         }
         return text + "    },\n)\n";
     }
-    let mut text = format!("class {}(TypedDict):\n", one.name);
+    let mut text = format!("class {name}(TypedDict):\n");
     let description = comment(&one.description);
     if !description.is_empty() {
         text += &comments("    ", &one.description);
     }
-    for (name, of) in of_objects {
-        text += &format!("    {name}: {of}\n");
+    for (field, of) in of_objects {
+        text += &format!("    {field}: {of}\n");
     }
     for field in &one.fields {
         text += &comments("    ", &field.description);
-        text += &format!("    {}: {}\n", field.name, annotation(field));
+        text += &format!("    {}: {}\n", field.name, annotation(field, names));
     }
     if one.fields.is_empty() && !is_object {
         text += "    pass\n";
@@ -66,8 +102,8 @@ fn class(one: &Struct, is_object: bool) -> String {
     text
 }
 
-fn annotation(field: &Field) -> String {
-    let mut of = shown(&field.of);
+fn annotation(field: &Field, names: &[String]) -> String {
+    let mut of = shown(&field.of, names);
     if field.is_nullable {
         of = format!("{of} | None");
     }
@@ -78,7 +114,7 @@ fn annotation(field: &Field) -> String {
     }
 }
 
-fn shown(of: &Type) -> String {
+fn shown(of: &Type, names: &[String]) -> String {
     match of {
         Type::Text => "str".to_owned(),
         Type::Choice(choices) => {
@@ -90,9 +126,9 @@ fn shown(of: &Type) -> String {
         Type::Boolean => "bool".to_owned(),
         Type::IntOrString => "int | str".to_owned(),
         Type::Any => "Any".to_owned(),
-        Type::List(items) => format!("list[{}]", shown(items)),
-        Type::Map(values) => format!("dict[str, {}]", shown(values)),
-        Type::Struct(name) => name.clone(),
+        Type::List(items) => format!("list[{}]", shown(items, names)),
+        Type::Map(values) => format!("dict[str, {}]", shown(values, names)),
+        Type::Struct(at) => names[*at].clone(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Types in Rust: a module of structs. Entry point: [`text`].
 
 use super::kind::Kind;
+use super::naming::{snake, unused};
 use super::schema::{Struct, Type};
-use super::{MARK, comment, snake, unused};
+use super::{Language, comment, header, reserved};
 
 /// Words of the language that a field can have as `r#word`, and those that it cannot.
 const RAW: [&str; 45] = [
@@ -15,41 +16,43 @@ const RAW: [&str; 45] = [
 const NEVER: [&str; 6] = ["crate", "self", "super", "virtual", "while", "yield"];
 
 pub(super) fn text(kind: &Kind) -> String {
+    let names = kind.names(&kind.name(), |name| reserved::is_type(name, Language::Rust));
+    let [mark, of] = header::lines(kind);
     let mut text = format!(
-        "//! {MARK}\n\nuse serde::{{Deserialize, Serialize}};\nuse serde_json::Value;\nuse std::collections::BTreeMap;\nuse windlass_sdk::Metadata;\n"
+        "//! {mark}\n//! {of}\n\nuse serde::{{Deserialize, Serialize}};\nuse serde_json::Value;\nuse std::collections::BTreeMap;\nuse windlass_sdk::Metadata;\n"
     );
-    for (at, one) in kind.structs.iter().enumerate() {
+    for (at, (one, name)) in kind.structs.iter().zip(&names).enumerate() {
         text += "\n";
-        text += &doc("", &one.description, &one.name);
+        text += &doc("", &one.description, name);
         text += "#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]\n";
-        text += &format!("pub struct {} {{\n", one.name);
+        text += &format!("pub struct {name} {{\n");
         let mut taken: Vec<String> = Vec::new();
         if at == 0 {
             // Read, so that they are not among the rest: the SDK writes them.
-            for (name, json) in [("api_version", "apiVersion"), ("kind", "kind")] {
+            for (field, json) in [("api_version", "apiVersion"), ("kind", "kind")] {
                 text += &format!(
-                    "    /// As it was read. It is not written: the SDK knows it.\n    #[serde(rename = \"{json}\", default, skip_serializing)]\n    pub {name}: String,\n"
+                    "    /// As it was read. It is not written: the SDK knows it.\n    #[serde(rename = \"{json}\", default, skip_serializing)]\n    pub {field}: String,\n"
                 );
-                taken.push(name.to_owned());
+                taken.push(field.to_owned());
             }
             text += "    /// What every object has.\n    pub metadata: Metadata,\n";
             taken.push("metadata".to_owned());
         }
-        text += &fields(one, &mut taken);
+        text += &fields(one, &mut taken, &names);
         let rest = unused("rest".to_owned(), |name| {
             taken.iter().any(|one| one == name)
         });
         text += "    /// Fields that are not listed here. They are written as they were read.\n";
         text += &format!("    #[serde(flatten)]\n    pub {rest}: BTreeMap<String, Value>,\n}}\n");
         if at == 0 {
-            let (name, api_version, kind) = (&kind.name, &kind.api_version, &kind.kind);
+            let (api_version, kind) = (kind.gvk.api_version(), &kind.gvk.kind);
             text += &format!("windlass_sdk::kind!({name}, \"{api_version}\", \"{kind}\");\n");
         }
     }
     text
 }
 
-fn fields(one: &Struct, taken: &mut Vec<String>) -> String {
+fn fields(one: &Struct, taken: &mut Vec<String>, names: &[String]) -> String {
     let mut text = String::new();
     for field in &one.fields {
         let name = unused(snake(&field.name), |name| {
@@ -67,9 +70,9 @@ fn fields(one: &Struct, taken: &mut Vec<String>) -> String {
         }
         let is_plain = field.is_always_there && !field.is_nullable;
         let of = if is_plain {
-            of(&field.of)
+            of(&field.of, names)
         } else {
-            format!("Option<{}>", of(&field.of))
+            format!("Option<{}>", of(&field.of, names))
         };
         if !is_plain && !field.is_always_there {
             options.push("default, skip_serializing_if = \"Option::is_none\"".to_owned());
@@ -83,16 +86,16 @@ fn fields(one: &Struct, taken: &mut Vec<String>) -> String {
     text
 }
 
-fn of(of: &Type) -> String {
+fn of(of: &Type, names: &[String]) -> String {
     match of {
         Type::Text | Type::Choice(_) => "String".to_owned(),
         Type::Integer => "i64".to_owned(),
         Type::Number => "f64".to_owned(),
         Type::Boolean => "bool".to_owned(),
         Type::IntOrString | Type::Any => "Value".to_owned(),
-        Type::List(items) => format!("Vec<{}>", self::of(items)),
-        Type::Map(values) => format!("BTreeMap<String, {}>", self::of(values)),
-        Type::Struct(name) => name.clone(),
+        Type::List(items) => format!("Vec<{}>", self::of(items, names)),
+        Type::Map(values) => format!("BTreeMap<String, {}>", self::of(values, names)),
+        Type::Struct(at) => names[*at].clone(),
     }
 }
 

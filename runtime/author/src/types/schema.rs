@@ -1,14 +1,15 @@
 //! Schemas as types. Entry point: [`Reader::root`].
 //!
 //! Structural schemas say a type for each field. What they say beside it is the API server's to check: bounds and patterns are kept for comments,
-//! rules are not read.
+//! rules are not read. Fields are in the order in which the schema has them.
 
-use super::{pascal, unused};
-use serde_json::{Map, Value as Json};
+use super::naming::{pascal, singular};
+use serde_json::Value as Json;
 use std::collections::HashMap;
+use windlass_files::{Node, Value};
 
 /// What a field can be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Type {
     Text,
     /// One of some texts.
@@ -21,14 +22,17 @@ pub(super) enum Type {
     Any,
     List(Box<Self>),
     Map(Box<Self>),
-    /// Of this name.
-    Struct(String),
+    /// The one at this index among the structs.
+    Struct(usize),
 }
 
 /// An object with named fields.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Struct {
-    pub(super) name: String,
+    /// Its name without the kind's, which is before it: the fields that lead to it, or the name of its schema. The object's own is empty.
+    pub(super) suffix: String,
+    /// How many fields lead to it. `None`: the schema has a name of its own.
+    pub(super) depth: Option<usize>,
     pub(super) description: String,
     pub(super) fields: Vec<Field>,
     /// Whether it may have other fields.
@@ -36,7 +40,7 @@ pub(super) struct Struct {
 }
 
 /// A field.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Field {
     /// Its name in JSON.
     pub(super) name: String,
@@ -57,9 +61,16 @@ pub(super) struct Reader<'a> {
     /// The name of the kind.
     kind: String,
     /// The schemas that references name, as API servers publish them; a CustomResourceDefinition has no references.
-    published: Option<&'a Map<String, Json>>,
+    published: Option<HashMap<&'a str, &'a Node>>,
     /// The types of references; none while one is being read, which is then a part of itself.
     referred: HashMap<&'a str, Option<Type>>,
+}
+
+/// The way to a schema: the names of what leads to it, and how many they are.
+#[derive(Debug, Clone)]
+struct Way {
+    suffix: String,
+    depth: Option<usize>,
 }
 
 /// Words of schemas that narrow a value; `enum` of texts is a [`Type::Choice`].
@@ -92,87 +103,93 @@ impl<'a> Reader<'a> {
     }
 
     /// For a schema that refers to others.
-    pub(super) fn of_published(kind: &str, schemas: &'a Map<String, Json>) -> Self {
+    pub(super) fn of_published(kind: &str, schemas: &'a Node) -> Self {
+        let named = entries(Some(schemas)).collect();
         Self {
-            published: Some(schemas),
+            published: Some(named),
             ..Self::new(kind)
         }
     }
 
     /// Reads the schema of the kind's objects. The first struct is the object, without the fields that all objects have.
-    pub(super) fn root(&mut self, schema: &'a Json) {
-        self.object(&self.kind.clone(), schema, &OF_OBJECTS);
+    pub(super) fn root(&mut self, schema: &'a Node) {
+        let way = Way {
+            suffix: String::new(),
+            depth: Some(0),
+        };
+        self.object(&way, schema, &OF_OBJECTS);
     }
 
-    fn object(&mut self, name: &str, schema: &'a Json, without: &[&str]) -> String {
-        let name = unused(name.to_owned(), |name| {
-            self.structs.iter().any(|one| one.name == name)
-        });
-        // Its place is before those of its fields, and its name is taken.
+    fn object(&mut self, way: &Way, schema: &'a Node, without: &[&str]) -> usize {
+        // Its place is before those of its fields.
         let at = self.structs.len();
+        let additional = schema.get("additionalProperties").map(|it| &it.value);
         self.structs.push(Struct {
-            name: name.clone(),
+            suffix: way.suffix.clone(),
+            depth: way.depth,
             description: text(schema, "description"),
             fields: Vec::new(),
             is_open: is_set(schema, "x-kubernetes-preserve-unknown-fields")
                 || !matches!(
-                    schema["additionalProperties"],
-                    Json::Null | Json::Bool(false)
+                    additional,
+                    None | Some(Value::Null) | Some(Value::Bool(false))
                 ),
         });
-        let required: Vec<&str> = strings(&schema["required"]).collect();
-        let properties = schema["properties"].as_object();
-        let known = properties
-            .into_iter()
-            .flatten()
-            .filter(|(field, _)| !without.contains(&field.as_str()));
+        let required: Vec<&str> = strings(schema.get("required")).collect();
+        let known: Vec<(&str, &Node)> = entries(schema.get("properties"))
+            .filter(|(field, _)| !without.contains(field))
+            .collect();
+        let names: Vec<String> = known.iter().map(|(field, _)| pascal(field)).collect();
         let fields: Vec<Field> = known
+            .iter()
             .map(|(field, schema)| Field {
-                name: field.clone(),
+                name: (*field).to_owned(),
                 description: text(schema, "description"),
-                of: self.read(&format!("{name}{}", pascal(field)), schema),
-                is_always_there: required.contains(&field.as_str()) || self.has_default(schema),
+                of: self.read(&way.to(field, schema, &names), schema),
+                is_always_there: required.contains(field) || self.has_default(schema),
                 is_nullable: is_set(schema, "nullable"),
                 bounds: self.bounds(schema),
             })
             .collect();
         self.structs[at].fields = fields;
-        name
+        at
     }
 
     /// Whether the API server sets a default. Guests mostly write objects of built-in kinds, which need not have what a server adds. Their schemas
     /// also give an empty default to each field that Go writes without a pointer.
-    fn has_default(&self, schema: &Json) -> bool {
-        self.published.is_none() && !schema["default"].is_null()
+    fn has_default(&self, schema: &Node) -> bool {
+        self.published.is_none() && said(schema, "default").is_some()
     }
 
-    fn bounds(&self, schema: &Json) -> Vec<String> {
+    fn bounds(&self, schema: &Node) -> Vec<String> {
         let has_default = self.has_default(schema);
         let words = BOUNDS.iter().chain(has_default.then_some(&"default"));
-        let said = words.filter(|word| !schema[**word].is_null());
-        let shown = said.map(|word| match &schema[*word] {
-            Json::String(text) => format!("{word}: {text}"),
-            value => format!("{word}: {value}"),
+        let shown = words.filter_map(|word| {
+            let value = said(schema, word)?;
+            Some(match value.as_text() {
+                Some(text) => format!("{word}: {text}"),
+                None => format!("{word}: {}", value.decode::<Json>().unwrap_or_default()),
+            })
         });
         shown.collect()
     }
 
-    fn read(&mut self, name: &str, schema: &'a Json) -> Type {
+    fn read(&mut self, way: &Way, schema: &'a Node) -> Type {
         if let Some(name) = reference(schema) {
             return self.refer(name);
         }
-        let is_either = schema["format"] == "int-or-string";
+        let is_either = has_text(schema, "format", "int-or-string");
         if is_set(schema, "x-kubernetes-int-or-string") || is_either {
             return Type::IntOrString;
         }
         // A quantity: a number is taken, and a text is what API servers answer.
-        let mut choices = schema["oneOf"].as_array().into_iter().flatten();
-        if self.published.is_some() && choices.any(|one| one["type"] == "string") {
+        let mut choices = items(schema.get("oneOf"));
+        if self.published.is_some() && choices.any(|one| has_text(one, "type", "string")) {
             return Type::Text;
         }
-        match schema["type"].as_str() {
+        match schema.get("type").and_then(Node::as_text) {
             Some("string") => {
-                let choices: Vec<String> = strings(&schema["enum"]).map(str::to_owned).collect();
+                let choices: Vec<String> = strings(schema.get("enum")).map(str::to_owned).collect();
                 if choices.is_empty() {
                     Type::Text
                 } else {
@@ -182,60 +199,118 @@ impl<'a> Reader<'a> {
             Some("integer") => Type::Integer,
             Some("number") => Type::Number,
             Some("boolean") => Type::Boolean,
-            Some("array") => Type::List(Box::new(self.read(name, &schema["items"]))),
-            Some("object") if schema["properties"].is_object() => {
-                Type::Struct(self.object(name, schema, &[]))
+            Some("array") => Type::List(Box::new(self.inside(way, schema.get("items")))),
+            Some("object") if is_map(schema.get("properties")) => {
+                Type::Struct(self.object(way, schema, &[]))
             }
-            Some("object") => match &schema["additionalProperties"] {
-                values @ Json::Object(_) => Type::Map(Box::new(self.read(name, values))),
-                _ => Type::Map(Box::new(Type::Any)),
-            },
+            Some("object") => {
+                let values = schema.get("additionalProperties");
+                let values = values.filter(|values| is_map(Some(values)));
+                Type::Map(Box::new(self.inside(way, values)))
+            }
             _ => Type::Any,
         }
     }
 
-    /// The type of a published schema. Its struct has the kind's name before its own, so that the types of several kinds can be in one package.
+    fn inside(&mut self, way: &Way, schema: Option<&'a Node>) -> Type {
+        schema.map_or(Type::Any, |schema| self.read(way, schema))
+    }
+
+    /// The type of a published schema, which has a name.
     fn refer(&mut self, reference: &'a str) -> Type {
         if let Some(known) = self.referred.get(reference) {
             return known.clone().unwrap_or(Type::Any);
         }
-        let Some(schema) = self.published.and_then(|schemas| schemas.get(reference)) else {
+        let published = self.published.as_ref();
+        let Some(schema) = published.and_then(|schemas| schemas.get(reference).copied()) else {
             return Type::Any;
         };
         let own = pascal(reference.rsplit('.').next().unwrap_or(reference));
-        let name = if own.starts_with(&self.kind) {
-            own
-        } else {
-            format!("{}{own}", self.kind)
+        let way = Way {
+            suffix: own.strip_prefix(&self.kind).unwrap_or(&own).to_owned(),
+            depth: None,
         };
         self.referred.insert(reference, None);
-        let of = self.read(&name, schema);
+        let of = self.read(&way, schema);
         self.referred.insert(reference, Some(of.clone()));
         of
     }
 }
 
+impl Way {
+    /// To a field, among all of these names. What is in a list or a map has the name of one of them, unless a field beside it has that.
+    fn to(&self, field: &str, schema: &Node, names: &[String]) -> Self {
+        let own = pascal(field);
+        let one = pascal(&singular(field));
+        let name = if is_collection(schema) && !names.contains(&one) {
+            one
+        } else {
+            own
+        };
+        Self {
+            suffix: format!("{}{name}", self.suffix),
+            depth: self.depth.map(|depth| depth + 1),
+        }
+    }
+}
+
+/// Whether it is a list, or an object whose fields have no names of their own.
+fn is_collection(schema: &Node) -> bool {
+    has_text(schema, "type", "array")
+        || (!is_map(schema.get("properties")) && is_map(schema.get("additionalProperties")))
+}
+
 /// The name of the schema that stands here by reference. One with a description of its own refers to it in `allOf`.
-fn reference(schema: &Json) -> Option<&str> {
-    let whole = match schema["allOf"].as_array().map(Vec::as_slice) {
-        Some([one]) => one,
+fn reference(schema: &Node) -> Option<&str> {
+    let mut all = items(schema.get("allOf"));
+    let whole = match (all.next(), all.next()) {
+        (Some(one), None) => one,
         _ => schema,
     };
-    let reference = whole["$ref"].as_str()?;
+    let reference = whole.get("$ref")?.as_text()?;
     reference.strip_prefix("#/components/schemas/")
 }
 
-fn is_set(schema: &Json, field: &str) -> bool {
-    schema[field] == true
+/// A value that is not null.
+fn said<'a>(schema: &'a Node, field: &str) -> Option<&'a Node> {
+    schema.get(field).filter(|it| it.value != Value::Null)
 }
 
-fn text(schema: &Json, field: &str) -> String {
-    schema[field].as_str().unwrap_or_default().to_owned()
+fn is_set(schema: &Node, field: &str) -> bool {
+    let value = schema.get(field).map(|it| &it.value);
+    value == Some(&Value::Bool(true))
 }
 
-fn strings(list: &Json) -> impl Iterator<Item = &str> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Json::as_str)
+fn has_text(schema: &Node, field: &str, text: &str) -> bool {
+    schema.get(field).and_then(Node::as_text) == Some(text)
+}
+
+fn is_map(node: Option<&Node>) -> bool {
+    node.is_some_and(|node| matches!(node.value, Value::Map(_)))
+}
+
+pub(super) fn text(schema: &Node, field: &str) -> String {
+    let text = schema.get(field).and_then(Node::as_text);
+    text.unwrap_or_default().to_owned()
+}
+
+pub(super) fn strings(list: Option<&Node>) -> impl Iterator<Item = &str> {
+    items(list).filter_map(Node::as_text)
+}
+
+pub(super) fn items(list: Option<&Node>) -> impl Iterator<Item = &Node> {
+    let items = match list.map(|list| &list.value) {
+        Some(Value::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter()
+}
+
+/// The fields of an object, in their order.
+pub(super) fn entries(object: Option<&Node>) -> impl Iterator<Item = (&str, &Node)> {
+    let entries = match object.map(|object| &object.value) {
+        Some(Value::Map(entries)) => entries.as_slice(),
+        _ => &[],
+    };
+    entries.iter().map(|(key, node)| (key.text.as_str(), node))
 }

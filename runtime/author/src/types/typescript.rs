@@ -2,12 +2,17 @@
 
 use super::kind::Kind;
 use super::schema::{Field, Type};
-use super::{MARK, comment};
+use super::{Language, comment, header, reserved};
 
 pub(super) fn text(kind: &Kind) -> String {
-    let mut text =
-        format!("// {MARK}\n\nimport {{ type KubernetesObject, kind }} from 'windlass-sdk';\n");
-    for (at, one) in kind.structs.iter().enumerate() {
+    let names = kind.names(&kind.name(), |name| {
+        reserved::is_type(name, Language::Typescript)
+    });
+    let [mark, of] = header::lines(kind);
+    let mut text = format!(
+        "// {mark}\n// {of}\n\nimport {{ type KubernetesObject, kind }} from 'windlass-sdk';\n"
+    );
+    for (at, (one, name)) in kind.structs.iter().zip(&names).enumerate() {
         text += "\n";
         text += &doc("", &one.description);
         let extends = if at == 0 {
@@ -15,22 +20,21 @@ pub(super) fn text(kind: &Kind) -> String {
         } else {
             ""
         };
-        text += &format!("export interface {}{extends} {{\n", one.name);
-        one.fields.iter().for_each(|field| text += &line(field));
+        text += &format!("export interface {name}{extends} {{\n");
+        let fields = one.fields.iter();
+        fields.for_each(|field| text += &line(field, &names));
         if one.is_open && at > 0 {
             text += "  [field: string]: unknown;\n";
         }
         text += "}\n";
     }
-    let (name, api_version) = (&kind.name, quoted(&kind.api_version));
-    text += &format!(
-        "\nexport const {name} = kind<{name}>({api_version}, {});\n",
-        quoted(&kind.kind)
-    );
+    let name = names.first().map_or("", String::as_str);
+    let [api_version, kind] = [&kind.gvk.api_version(), &*kind.gvk.kind].map(quoted);
+    text += &format!("\nexport const {name} = kind<{name}>({api_version}, {kind});\n");
     text
 }
 
-fn line(field: &Field) -> String {
+fn line(field: &Field, names: &[String]) -> String {
     let name = if is_identifier(&field.name) {
         field.name.clone()
     } else {
@@ -39,10 +43,13 @@ fn line(field: &Field) -> String {
     let optional = if field.is_always_there { "" } else { "?" };
     let null = if field.is_nullable { " | null" } else { "" };
     let doc = doc("  ", &field.description);
-    format!("{doc}  {name}{optional}: {}{null};\n", shown(&field.of))
+    format!(
+        "{doc}  {name}{optional}: {}{null};\n",
+        shown(&field.of, names)
+    )
 }
 
-fn shown(of: &Type) -> String {
+fn shown(of: &Type, names: &[String]) -> String {
     match of {
         Type::Text => "string".to_owned(),
         Type::Choice(choices) => {
@@ -54,11 +61,11 @@ fn shown(of: &Type) -> String {
         Type::IntOrString => "number | string".to_owned(),
         Type::Any => "unknown".to_owned(),
         Type::List(items) => match **items {
-            Type::Choice(_) | Type::IntOrString => format!("({})[]", shown(items)),
-            _ => format!("{}[]", shown(items)),
+            Type::Choice(_) | Type::IntOrString => format!("({})[]", shown(items, names)),
+            _ => format!("{}[]", shown(items, names)),
         },
-        Type::Map(values) => format!("Record<string, {}>", shown(values)),
-        Type::Struct(name) => name.clone(),
+        Type::Map(values) => format!("Record<string, {}>", shown(values, names)),
+        Type::Struct(at) => names[*at].clone(),
     }
 }
 

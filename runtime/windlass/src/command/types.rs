@@ -3,14 +3,14 @@
 use super::api_server::ApiServer;
 use crate::cli::{Format, TypesArgs};
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::json;
-use std::collections::BTreeMap;
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use windlass_author::guest_build;
-use windlass_author::seed::objects;
-use windlass_author::types::{Language, Types, is_ours, write, write_published};
+use windlass_author::seed::documents;
+use windlass_author::types::{Kind, Language, place};
+use windlass_files::Node;
 
 /// Writes a file for each definition and each kind.
 ///
@@ -21,44 +21,32 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
         Some(chosen) => chosen,
         None => of_guest(&args.into)?,
     };
-    let mut all = of_definitions(&args, language)?;
-    all.extend(of_cluster(&args, language).await?);
-    let mut files = BTreeMap::new();
-    for types in &all {
-        if let Some(other) = files.insert(&types.file, &types.kind) {
-            bail!(
-                "{other} and {} would both be in {}: write one into another folder with --into",
-                types.kind,
-                types.file
-            );
+    let mut kinds = of_definitions(&args)?;
+    kinds.extend(of_cluster(&args).await?);
+    let folder = match language {
+        // Where the projects of `windlass new` have their modules.
+        Language::Rust | Language::Typescript if args.into.join("src").is_dir() => {
+            args.into.join("src")
         }
-    }
+        _ => args.into.clone(),
+    };
+    let all = place(&kinds, language, |name| {
+        fs::read_to_string(folder.join(name)).ok()
+    })?;
     let mut written = Vec::new();
     for types in all {
-        let folder = match language {
-            // Where the projects of `windlass new` have their modules.
-            Language::Rust | Language::Typescript if args.into.join("src").is_dir() => {
-                args.into.join("src")
-            }
-            _ => args.into.clone(),
-        };
-        let path = folder.join(&types.file);
-        if let Ok(there) = fs::read_to_string(&path)
-            && !is_ours(&there)
-        {
-            bail!(
-                "{} is there, and was not written by windlass types: rename it",
-                path.display()
-            );
+        for (name, text) in &types.files {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         }
-        fs::write(&path, &types.text).with_context(|| format!("write {}", path.display()))?;
-        written.push((types.kind, path));
+        let file = folder.join(types.file());
+        written.push((types.kind.kind, file));
     }
     match format {
         Format::Json => {
             let all: Vec<_> = written
                 .iter()
-                .map(|(kind, path)| json!({"kind": kind, "file": path}))
+                .map(|(kind, path)| json!({"kind": &**kind, "file": path}))
                 .collect();
             anstream::println!("{}", serde_json::to_string_pretty(&all)?);
         }
@@ -71,27 +59,24 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
     Ok(super::DONE)
 }
 
-fn of_definitions(args: &TypesArgs, language: Language) -> Result<Vec<Types>> {
+fn of_definitions(args: &TypesArgs) -> Result<Vec<Kind>> {
     if args.files.is_empty() {
         return Ok(Vec::new());
     }
-    let mut problems = Vec::new();
-    let mut all = objects(&args.files, &mut problems);
-    if let Some(problem) = problems.first() {
-        bail!("{problem}");
-    }
-    all.retain(|one| one["kind"] == "CustomResourceDefinition");
+    let mut all = documents(&args.files).map_err(|problem| anyhow!("{problem}"))?;
+    let kind = |one: &Node| one.get("kind").and_then(Node::as_text).map(str::to_owned);
+    all.retain(|one| kind(one).as_deref() == Some("CustomResourceDefinition"));
     if all.is_empty() {
         bail!(
             "there is no CustomResourceDefinition in these files: print one with kubectl get crd NAME -o yaml"
         );
     }
     let version = args.api_version.as_deref();
-    let types = all.iter().map(|one| write(one, version, language));
-    Ok(types.collect::<Result<_, _>>()?)
+    let kinds = all.iter().map(|one| Kind::of_definition(one, version));
+    Ok(kinds.collect::<Result<_, _>>()?)
 }
 
-async fn of_cluster(args: &TypesArgs, language: Language) -> Result<Vec<Types>> {
+async fn of_cluster(args: &TypesArgs) -> Result<Vec<Kind>> {
     if args.kinds.is_empty() {
         return Ok(Vec::new());
     }
@@ -101,9 +86,9 @@ async fn of_cluster(args: &TypesArgs, language: Language) -> Result<Vec<Types>> 
         let schemas = server.client.schemas(&kind.group, &kind.version).await;
         let schemas = schemas.map_err(|error| anyhow!(error.message));
         let schemas = schemas.with_context(|| format!("read the schemas for {kind}"))?;
-        let schemas = serde_json::from_slice(&schemas)
+        let schemas: Json = serde_json::from_slice(&schemas)
             .with_context(|| format!("the schemas for {kind} are no JSON"))?;
-        all.push(write_published(&schemas, kind, language)?);
+        all.push(Kind::published(&Node::of(&schemas), kind)?);
     }
     Ok(all)
 }

@@ -112,7 +112,7 @@ fn describes(folder: &Path, language: &str) -> Result<()> {
     let file = match language {
         "typescript" if folder.join("src").is_dir() => "src/odd.ts",
         "typescript" => "odd.ts",
-        "python" => "odd.py",
+        "python" => "odd.pyi",
         "go" => "odd.go",
         "rust" => "src/odd.rs",
         _ => return Ok(()),

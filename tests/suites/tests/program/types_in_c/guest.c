@@ -22,8 +22,8 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     WINDLASS_TRY(windlass_get(cluster, ODD_KIND, request->key, NULL, &odd));
     json_set_at(odd, ODD_SPEC_HOST, json_string("other"));
     json_each(port, json_at(odd, ODD_SPEC_PORTS)) {
-        long long number = json_integer(json_at(port, ODD_SPEC_PORTS_ITEM_PORT), 0);
-        json_set_at(port, ODD_SPEC_PORTS_ITEM_PORT, json_number(number + 8000));
+        long long number = json_integer(json_at(port, ODD_SPEC_BY_NAME_ITEM_PORT), 0);
+        json_set_at(port, ODD_SPEC_BY_NAME_ITEM_PORT, json_number(number + 8000));
     }
     WINDLASS_TRY(windlass_update(cluster, odd, NULL, NULL));
     json *patch = json_set_at(json_object(), ODD_SPEC_CLASS, json_string(ODD_SPEC_CLASS_PLAIN));

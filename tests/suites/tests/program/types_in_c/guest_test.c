@@ -29,7 +29,7 @@ static void names_lead_to_values(const json *odd) {
         {ODD_SPEC_N2ND, "2"},        {ODD_SPEC_DUNDER, "d"},               {ODD_SPEC_FOO_BAR, "1"},
         {ODD_SPEC_FOO_BAR2, "2"},    {ODD_SPEC_METADATA, "m"},             {ODD_SPEC_KIND, "k"},
         {ODD_SPEC_LIMIT, "50%"},     {ODD_SPEC_OPEN_KNOWN, "k"},           {ODD_SPEC_LABELS "/c", "d"},
-        {ODD_SPEC_PORTS "/0" ODD_SPEC_PORTS_ITEM_TARGET, "web"},           {ODD_SPEC_SOLVER_DNS_ZONE, "z"},
+        {ODD_SPEC_PORTS "/0" ODD_SPEC_BY_NAME_ITEM_TARGET, "web"},           {ODD_SPEC_SOLVER_DNS_ZONE, "z"},
     };
     for (size_t at = 0; at < sizeof texts / sizeof texts[0]; at++) {
         const char *text = json_text_at(odd, texts[at][0]);
@@ -84,7 +84,7 @@ static void stored_objects_survive(void) {
     const windlass_key web = {"default", "web"};
     const struct change changes[] = {
         {"cluster", CLUSTER_KIND, web, CLUSTER_SPEC_TOPOLOGY_VERSION, json_string("v1.35.0")},
-        {"cluster_class", CLUSTER_CLASS_KIND, web, CLUSTER_CLASS_SPEC_VARIABLES "/0" CLUSTER_CLASS_SPEC_VARIABLES_ITEM_REQUIRED, json_bool(false)},
+        {"cluster_class", CLUSTER_CLASS_KIND, web, CLUSTER_CLASS_SPEC_VARIABLES "/0" CLUSTER_CLASS_SPEC_VARIABLE_ITEM_REQUIRED, json_bool(false)},
         {"config_map", CONFIG_MAP_KIND, web, CONFIG_MAP_DATA "/b", json_string("2")},
         {"custom_resource_definition", CUSTOM_RESOURCE_DEFINITION_KIND, {NULL, "clusters.cluster.x-k8s.io"},
          CUSTOM_RESOURCE_DEFINITION_SPEC_VERSIONS "/0" CUSTOM_RESOURCE_DEFINITION_VERSION_ITEM_SERVED, json_bool(false)},
@@ -92,7 +92,7 @@ static void stored_objects_survive(void) {
         {"issuer", ISSUER_KIND, web, ISSUER_SPEC_ACME_SERVER, json_string("https://other.example.com")},
         {"machine_deployment", MACHINE_DEPLOYMENT_KIND, web, MACHINE_DEPLOYMENT_SPEC_REPLICAS, json_number(3)},
         {"pod", POD_KIND, web, POD_SPEC_CONTAINERS "/0" POD_CONTAINER_ITEM_IMAGE, json_string("nginx:2")},
-        {"stored_odd", ODD_KIND, web, ODD_SPEC_PORTS "/1" ODD_SPEC_PORTS_ITEM_PORT, json_number(8443)},
+        {"stored_odd", ODD_KIND, web, ODD_SPEC_PORTS "/1" ODD_SPEC_BY_NAME_ITEM_PORT, json_number(8443)},
     };
     for (size_t at = 0; at < sizeof changes / sizeof changes[0]; at++) {
         change = changes[at];
