@@ -87,6 +87,8 @@ pub(crate) struct Guests {
     revisions: Revisions,
     /// Where what rules do not grant is noted, and allowed; none: it is denied.
     needs: Option<ReconcilerNeeds>,
+    /// Whether there is a local cluster, which has the kinds of the host.
+    has_local: bool,
 }
 
 impl Guests {
@@ -99,6 +101,7 @@ impl Guests {
         registry: Arc<GuestRegistry>,
         needs: Option<ReconcilerNeeds>,
         natives: NativeGuests,
+        has_local: bool,
     ) -> Result<Self> {
         let sandbox = engine::start(options)?.with_natives(natives);
         Ok(Self {
@@ -106,6 +109,7 @@ impl Guests {
             registry,
             revisions: Revisions::default(),
             needs,
+            has_local,
         })
     }
 
@@ -198,6 +202,12 @@ impl Guests {
             Some(next) => guest.parts_of(next),
             None => guest.controller_parts(),
         };
+        let mut watches = parts.watches.iter();
+        if !self.has_local && watches.any(|watch| watch.kind.is_of_host()) {
+            return Err(LoadFailure::permanent(
+                "it watches clusters, which are objects of the local cluster, and there is none: name it in spec.local of the Manager".to_owned(),
+            ));
+        }
         let grant = policy.rights.grant.clone();
         let controller = assemble(guest.clone(), name, parts, grant, &policy)?;
         Ok(Prepared {

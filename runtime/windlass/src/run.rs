@@ -162,6 +162,7 @@ impl Process {
                 "there is no local cluster to read: name it in spec.local of a Manager, or run in a pod"
             );
         }
+        let has_local = manager.has_local();
         let limits = configuration.manager_spec().metric_limits();
         let metrics = Metrics::with_limits(limits, &mut registry);
         let manager = manager.metrics(metrics).build()?.bind();
@@ -179,6 +180,7 @@ impl Process {
             guest_registry.clone(),
             options.needs.clone(),
             options.natives.clone(),
+            has_local,
         )?;
         let heartbeats = vec![Heartbeat::start("host", || true), guests.heartbeat()];
         let cache = options.engine.cache.as_ref();

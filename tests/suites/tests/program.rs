@@ -128,6 +128,8 @@ mod scraped;
 mod several;
 #[path = "program/shells.rs"]
 mod shells;
+#[path = "program/spokes.rs"]
+mod spokes;
 #[path = "program/traces.rs"]
 mod traces;
 #[path = "program/tutorial.rs"]

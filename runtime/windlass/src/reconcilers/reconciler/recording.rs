@@ -160,7 +160,7 @@ mod tests {
             instances: 1,
             ..Options::default()
         };
-        let guests = Guests::new(&options, Arc::default(), None, Default::default()).unwrap();
+        let guests = Guests::new(&options, Arc::default(), None, Default::default(), true).unwrap();
         Environment::new(guests, sources, Arc::default(), Default::default())
     }
 
