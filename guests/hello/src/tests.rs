@@ -110,7 +110,7 @@ fn a_wrong_config_fails_the_load() {
             .describe::<Hello>()
             .unwrap_err()
             .message()
-            .starts_with("config: expected a string")
+            .starts_with("config: greeting: expected a string")
     );
 }
 

@@ -68,7 +68,7 @@ fn wait(request: &Request, cluster: &Cluster, due: u32) -> Result<Action> {
     let Some(object) = cluster.of(kind.clone()).get(&request.key)? else {
         return Ok(Action::Done);
     };
-    let now = windlass_sdk::now();
+    let now = now();
     let (name, value) = match object.annotation(FIRST) {
         None => (FIRST, now.as_str()),
         Some(first) => {

@@ -266,7 +266,7 @@ async fn a_config_that_does_not_fit_fails_the_load_in_the_guests_words() -> Resu
         .expect("it is refused")
         .to_string();
     assert!(
-        error.starts_with("the guest refuses to start: config: expected a string"),
+        error.starts_with("the guest refuses to start: config: greeting: expected a string"),
         "{error}"
     );
     Ok(())
