@@ -9,10 +9,11 @@ use std::fs;
 use windlass_harness::repository;
 
 /// Pages with whole guests.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "docs/recipes.md",
     "docs/mappers.md",
+    "docs/testing.md",
     "docs/from-controller-runtime.md",
     "docs/from-kopf.md",
     "docs/from-kube-rs.md",
