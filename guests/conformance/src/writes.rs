@@ -274,7 +274,12 @@ pub(crate) fn ensure(scene: &Scene) -> Result<()> {
         object.0["metadata"]["namespace"] = json!(scene.namespace());
         let written = scene.cluster.ensure(&object)?;
         let effect = format!("{:?}", written.effect).to_lowercase();
-        info!("ensured", kind = object.kind().kind, name = object.key().name, effect = effect);
+        info!(
+            "ensured",
+            kind = object.kind().kind,
+            name = object.key().name,
+            effect = effect
+        );
     }
     Ok(())
 }

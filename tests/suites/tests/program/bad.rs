@@ -110,7 +110,10 @@ async fn a_wrong_config_of_a_guest_is_told_in_the_guests_words() -> Result<()> {
     let project = Project::new()?;
     let wrong = reconciler("hello", &guest("hello")).replace("{greeting: hello}", "{greeting: 7}");
     project.write_config(&[wrong])?;
-    assert_says(&run_fails(&project).await?, "config: greeting: expected a string");
+    assert_says(
+        &run_fails(&project).await?,
+        "config: greeting: expected a string",
+    );
     Ok(())
 }
 

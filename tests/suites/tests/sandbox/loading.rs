@@ -33,7 +33,9 @@ fn every_guest_built_by_plain_cargo_is_small() -> Result<()> {
             // They call every function that there is, or are a service by configuration.
             "conformance" | "sync" => 384,
             // Whole controllers of the examples.
-            "mongodb" | "mongodb-operator" | "httpbin-operator" | "workspace-setup" => 256,
+            "mongodb" | "mongodb-operator" | "httpbin-operator" | "workspace-setup" | "spread" => {
+                256
+            }
             _ => 128,
         };
         assert!(
