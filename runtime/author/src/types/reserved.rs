@@ -44,7 +44,7 @@ aix android darwin dragonfly freebsd hurd illumos ios js linux nacl netbsd openb
 sparc sparc64 wasm
 ";
 
-/// Words of Rust, strict, reserved or of an edition, and crates that guests use: a module of such a name could not be told from the crate.
+/// Rust's keywords, and the names of crates that guests use. A module with the name of a crate hides the crate.
 const RUST_MODULES: &str = "
 abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl in let loop macro match mod
 move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use virtual where while yield

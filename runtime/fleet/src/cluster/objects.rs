@@ -53,7 +53,7 @@ struct MadeObject {
 /// What an object shows of a cluster.
 #[derive(PartialEq)]
 struct Shown {
-    uid: String,
+    /// Another one for each time that a cluster of the name is engaged.
     engaged: SystemTime,
     provider: Option<String>,
     labels: Pairs,
@@ -159,7 +159,6 @@ impl Shown {
             _ => now.reason.clone(),
         };
         Self {
-            uid: uid(cluster),
             engaged: cluster.engaged(),
             provider: cluster.provider().map(str::to_owned),
             labels: cluster.labels(),
@@ -181,7 +180,7 @@ impl Shown {
             "kind": &*kind.kind,
             "metadata": {
                 "name": object_name(name),
-                "uid": self.uid,
+                "uid": uid(name, self.engaged),
                 "resourceVersion": version.to_string(),
                 "creationTimestamp": rfc3339(self.engaged),
             },
@@ -295,10 +294,9 @@ fn object_name(name: &ClusterName) -> String {
         .replace('%', "~25")
 }
 
-/// Another one for each time that a cluster of the name is engaged.
-fn uid(cluster: &Cluster) -> String {
-    let engaged = micros(cluster.engaged());
-    let of = format!("{} {engaged}", cluster.name().as_str());
+/// In the form of a UUID.
+fn uid(name: &ClusterName, engaged: SystemTime) -> String {
+    let of = format!("{} {}", name.as_str(), micros(engaged));
     let hex = Digest::of(of.as_bytes()).to_string();
     let part = |from: usize, to: usize| &hex[from..to];
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
@@ -325,7 +323,6 @@ mod tests {
             .iter()
             .fold(Pairs::default(), |all, (key, value)| all.with(*key, *value));
         Shown {
-            uid: "u".to_owned(),
             engaged: SystemTime::UNIX_EPOCH,
             provider: Some("fleet".to_owned()),
             labels,

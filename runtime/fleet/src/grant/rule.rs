@@ -137,7 +137,7 @@ impl Rule {
     /// that a rule opens.
     #[must_use]
     pub fn of_use(self) -> Self {
-        if !self.names_group(FLEET_GROUP) {
+        if !self.api_groups.iter().any(|group| &**group == FLEET_GROUP) {
             return self;
         }
         let clusters = ClusterRule {

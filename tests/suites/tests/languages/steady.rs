@@ -202,7 +202,7 @@ async fn start(subject: &Subject) -> Result<(Arc<Again>, RunningManager)> {
     Ok((again, RunningManager::start(builder)?))
 }
 
-/// Runs the request of the case as often as it is told, whatever happens to its object.
+/// Runs the request of the case a given number of times, also when its object has not changed.
 struct Again {
     subject: Arc<dyn Reconciler>,
     permits: Semaphore,
