@@ -176,7 +176,7 @@ impl Case {
                     let clusters: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
                     let place = place.as_ref().map(|place| format!("{place}: "));
                     bail!(
-                        "{}test {} expects something of cluster {cluster:?}, which its seed does not have: it has {}",
+                        "{}test {} names the cluster {cluster:?} in a step, which is not one for it: there are {}",
                         place.unwrap_or_default(),
                         self.name,
                         clusters.join(", ")
@@ -243,7 +243,7 @@ mod tests {
         let case = Case::all(project.path(), &[]).unwrap().remove(0);
         let said = case.seed(Asked::default()).unwrap_err().to_string();
         assert!(
-            said.contains("\"us\"") && said.contains("it has eu"),
+            said.contains("\"us\"") && said.contains("there are eu"),
             "{said}"
         );
     }

@@ -220,13 +220,7 @@ impl GuestBuilder {
 pub async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, BuildError> {
     // Its paths are absolute, because tools run in the guest's folder.
     let source = Source::of(folder)?;
-    for of in [&source.guest, &source.package] {
-        refuse_links(&of.join(STATE))?;
-        state_folder(of).map_err(io_error(of))?;
-        let work = of.join(WORK);
-        std::fs::create_dir_all(&work).map_err(io_error(&work))?;
-    }
-    let _lock = lock(&source.package.join(WORK).join("lock")).await?;
+    let _lock = begin(&source).await?;
     let work = source.guest.join(WORK);
     // For the languages that keep components: others need no folder for them.
     let known = || builder.components();
@@ -239,6 +233,17 @@ pub async fn build(folder: &Path, builder: &GuestBuilder) -> Result<PathBuf, Bui
         Language::C => c::build(&source, &work, machine).await,
     }?;
     keep(folder, &artifact, builder.add_config_schema)
+}
+
+/// Makes the folders that a build writes to, and waits for other builds of the package.
+async fn begin(source: &Source) -> Result<File, BuildError> {
+    for of in [&source.guest, &source.package] {
+        refuse_links(&of.join(STATE))?;
+        state_folder(of).map_err(io_error(of))?;
+        let work = of.join(WORK);
+        std::fs::create_dir_all(&work).map_err(io_error(&work))?;
+    }
+    lock(&source.package.join(WORK).join("lock")).await
 }
 
 /// Makes the base of a guest that builds after saves are made of, unless it is there: the first of them would make it, and wait for that. It
@@ -254,7 +259,7 @@ pub async fn prepare(folder: &Path, builder: &GuestBuilder) -> Result<(), BuildE
     if source.language != Language::Python {
         return Ok(());
     }
-    let _lock = lock(&source.package.join(WORK).join("lock")).await?;
+    let _lock = begin(&source).await?;
     let work = source.guest.join(WORK);
     python::prepare(&source, &work, &builder.machine, bases).await
 }

@@ -176,9 +176,14 @@ impl StepFields {
     }
 }
 
+/// Whether this names a workspace of kcp.
+fn is_workspace(name: &str) -> bool {
+    name == "root" || name.starts_with("root:")
+}
+
 fn joining(clusters: BTreeMap<String, Joining>, folder: &Path) -> Result<BTreeMap<String, Joins>> {
     let joins = clusters.into_iter().map(|(name, joining)| {
-        if name == LOCAL || name.starts_with("root") {
+        if name == LOCAL || is_workspace(&name) {
             bail!("{name} is no cluster of the fleet's Providers, which join and leave");
         }
         let Joining {
@@ -227,7 +232,7 @@ fn layout(manifests: Vec<Manifest>, clusters: &[String], folder: &Path) -> Resul
     for cluster in clusters {
         match &**cluster {
             LOCAL => layout.local = Some(all.clone()),
-            path if path.starts_with("root:") || path == "root" => {
+            path if is_workspace(path) => {
                 let workspaces = layout.workspaces.get_or_insert_default();
                 workspaces.insert(path.to_owned(), all.clone());
             }

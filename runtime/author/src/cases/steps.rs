@@ -248,6 +248,16 @@ impl Script {
             if !step.expects() && !self.differences.is_empty() {
                 return Ok(None);
             }
+            if let Step::Clock(by) = step {
+                // A change of its own: else what was applied before would have the later time, or the time of others would be another one.
+                if is_changed {
+                    break;
+                }
+                pause.clock = *by;
+                step.change(&self.everywhere, fleet).with_context(context)?;
+                self.left.pop_front();
+                return Ok(Some(pause));
+            }
             if let Step::Wait(time) = step {
                 pause.wait = *time;
                 self.left.pop_front();
@@ -265,9 +275,6 @@ impl Script {
                 self.differences.extend(found);
             } else {
                 step.change(&self.everywhere, fleet).with_context(context)?;
-                if let Step::Clock(by) = step {
-                    pause.clock += *by;
-                }
                 is_changed = true;
             }
             self.left.pop_front();

@@ -16,9 +16,9 @@ type Looks = BTreeMap<PathBuf, Option<SystemTime>>;
 
 impl Simulated {
     /// Lets clusters join whose folder has come, and those leave whose folder has gone. A manifest that is new or has changed is applied; one that
-    /// is gone deletes nothing. Never ends.
+    /// is gone deletes nothing. `first` is what the fleet began with, which may be older than the folder is now. Never ends.
     pub async fn follow_seed(&self, folder: &Path, first: Seed) {
-        let (mut last, mut known, mut before) = (first, looks(folder), None);
+        let (mut last, mut known, mut before) = (first, Looks::new(), None);
         loop {
             tokio::time::sleep(FOLLOW_EVERY).await;
             let now = looks(folder);
@@ -56,12 +56,15 @@ impl Simulated {
         let wanted: BTreeSet<String> = now.clusters.keys().cloned().collect();
         for name in there.difference(&wanted) {
             self.leave(name)?;
-            tracing::info!(cluster = name, "the cluster leaves, as its folder has gone");
+            tracing::info!(
+                cluster = name,
+                "the cluster leaves, as the seed has it no more"
+            );
         }
         for (name, objects) in &now.clusters {
             if !there.contains(name) {
                 self.join(name, objects, super::Description::default())?;
-                tracing::info!(cluster = name, "the cluster joins, as its folder has come");
+                tracing::info!(cluster = name, "the cluster joins, as the seed has it now");
                 continue;
             }
             let before = before.clusters.get(name);
@@ -87,7 +90,9 @@ fn looks(folder: &Path) -> Looks {
     let mut folders = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let (path, metadata) = (entry.path(), entry.metadata().ok());
+            let path = entry.path();
+            // As the seed is read, which follows links.
+            let metadata = std::fs::metadata(&path).ok();
             if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) && depth < DEPTH {
                 folders.push((path.clone(), depth + 1));
             }

@@ -41,8 +41,8 @@ struct State {
     noted: Noted,
     /// Clusters that it asked for and no rule opens, each with a right that a rule for it may grant.
     unopened: BTreeMap<ClusterName, Right>,
-    /// Clusters that it asked for, each with the rules that open it.
-    openers: BTreeMap<ClusterName, Vec<Rule>>,
+    /// Clusters that it asked for, each with the rules that opened it. Other labels may have other rules open it.
+    openers: Vec<(ClusterName, Vec<Rule>)>,
 }
 
 impl Needs {
@@ -66,7 +66,7 @@ impl Needs {
                 });
             }
         }
-        for rules in state.openers.values() {
+        for (_, rules) in &state.openers {
             if !rules.iter().any(|rule| noted.used.contains(rule)) {
                 noted.used.extend(rules.iter().cloned());
             }
@@ -118,7 +118,10 @@ impl Needs {
         if openers.is_empty() && state.unopened.len() < MOST {
             state.unopened.insert(name, right);
         } else if !openers.is_empty() && state.openers.len() < MOST {
-            state.openers.insert(name, openers);
+            let opened = (name, openers);
+            if !state.openers.contains(&opened) {
+                state.openers.push(opened);
+            }
         }
     }
 

@@ -238,11 +238,8 @@ impl Wasi {
             Stdio::output(journal.clone()),
             Stdio::errors(journal.clone()),
         ];
-        let mut context = WasiCtx::builder();
-        if let Some(clock) = clock.for_wasi() {
-            context.wall_clock(clock);
-        }
-        let context = context
+        let context = WasiCtx::builder()
+            .wall_clock(clock.for_wasi())
             .allow_tcp(false)
             .allow_udp(false)
             .max_random_size(64 << 10)

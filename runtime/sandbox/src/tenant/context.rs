@@ -80,10 +80,13 @@ impl GuestContext {
     /// Notes, for a grant that does, that the guest asks in one cluster for another one. A rule that opens that one may grant the least of what
     /// a request there is about: reading its object.
     pub(crate) fn note_cluster(&self, from: &Cluster, cluster: &Cluster) {
+        let grant = self.grant();
+        if !grant.is_noting() {
+            return;
+        }
         let labels = cluster.labels();
         let facts = cluster.facts(&labels, from.name() == cluster.name());
-        self.grant()
-            .note_cluster(&facts, || self.least_right(Some(cluster)));
+        grant.note_cluster(&facts, || self.least_right(Some(cluster)));
     }
 
     /// The right to read an object of the primary kind.

@@ -79,10 +79,9 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     {
         return Ok(super::DONE);
     }
-    let preparing = tokio::spawn(prepare(
-        run::source_folders(&configuration),
-        builder.clone(),
-    ));
+    let mut folders = run::source_folders(&configuration);
+    folders.retain(|folder| !unbuilt.contains(folder));
+    let preparing = tokio::spawn(prepare(folders, builder.clone()));
     let folder = args.folder.join("seed");
     let options = RunOptions {
         files,

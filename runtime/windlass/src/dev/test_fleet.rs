@@ -189,7 +189,9 @@ struct TestFleet {
 
 impl Drop for TestFleet {
     fn drop(&mut self) {
-        for cluster in self.clusters.values() {
+        for cluster in self.clusters.values_mut() {
+            // The faults are those of all connections.
+            cluster.fail(None, &self.fleets.faults);
             self.fleets.server.remove_cluster(cluster.served_as());
         }
     }

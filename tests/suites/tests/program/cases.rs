@@ -525,7 +525,7 @@ async fn clusters_join_leave_change_labels_fail_and_heal_in_steps() -> Result<()
         CHANGES.replace("leave: [ap]", "leave: [sa]"),
     )?;
     let said = test(&project, &[]).await?.expect_code(1)?.stderr;
-    let known = "tests/changes.yaml:29: step 18: test changes expects something of cluster \"sa\", which its seed does not have: it has ap, eu, us";
+    let known = "tests/changes.yaml:29: step 18: test changes names the cluster \"sa\" in a step, which is not one for it: there are ap, eu, us";
     assert!(said.contains(known), "{said}");
     Ok(())
 }
