@@ -44,6 +44,12 @@ func (d desired) heldBy(present Object) bool {
 	return covers(fields, wanted) || kept != "" && kept == fingerprint(keptOf(fields, wanted))
 }
 
+// wasAppliedTo reports whether this was applied to an object, whatever the object is now.
+func (d desired) wasAppliedTo(present Object) bool {
+	print, _ := noteOf(present)
+	return print == d.print
+}
+
 // next is as it is applied to an object. What the server made of the same fields before, it will make again.
 func (d desired) next(present Object) Object {
 	print, kept := noteOf(present)

@@ -91,7 +91,7 @@ func (d Dependents) keep(cluster *Cluster, primary Object, objects []Object) (do
 			return done, err
 		}
 	}
-	found, err := d.ofOwner(cluster, primary, wanted)
+	found, err := d.ofOwner(cluster, primary)
 	if err != nil {
 		return done, err
 	}
@@ -164,8 +164,9 @@ func (d Dependents) prepared(primary, object Object) (none desired, err error) {
 	return desiredOf(made)
 }
 
-// ofOwner are the dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
-func (d Dependents) ofOwner(cluster *Cluster, primary Object, wanted []desired) (found []Object, err error) {
+// ofOwner are the dependents that exist. There are none of a kind that is not served, if definitions are dependents too, or at the end.
+func (d Dependents) ofOwner(cluster *Cluster, primary Object) (found []Object, err error) {
+	mayLack := primary.Deleting() || slices.ContainsFunc(d.Kinds, isDefinition)
 	index := IndexedBy{ownerLabel, primary.UID()}
 	operations := make([]Operation, len(d.Kinds))
 	for i, kind := range d.Kinds {
@@ -174,7 +175,7 @@ func (d Dependents) ofOwner(cluster *Cluster, primary Object, wanted []desired) 
 	for i, reply := range cluster.Batch(operations...) {
 		objects, err := reply.Objects()
 		switch {
-		case isDefined(err, d.Kinds[i], wanted):
+		case CodeOf(err) == CodeUnknownKind && mayLack:
 			continue
 		case err != nil:
 			return nil, err
@@ -194,7 +195,7 @@ func (d Dependents) ofOwner(cluster *Cluster, primary Object, wanted []desired) 
 }
 
 func (d Dependents) notOwned(cluster *Cluster, primary Object) ([]Object, error) {
-	found, err := d.ofOwner(cluster, primary, nil)
+	found, err := d.ofOwner(cluster, primary)
 	return slices.DeleteFunc(found, func(object Object) bool { return object.isOwnedBy(primary.UID()) }), err
 }
 

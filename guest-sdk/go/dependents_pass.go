@@ -81,7 +81,7 @@ func (p *pass) apply(changes []change) (applied []desired) {
 		case err == nil:
 			p.present[identityOf(object)] = stored
 			applied = append(applied, changes[i].desired)
-		case statusOf(err) == unprocessable && p.mayRecreate(object) && p.present[identityOf(object)] != nil:
+		case statusOf(err) == unprocessable && p.isOther(changes[i].desired):
 			refused = append(refused, changes[i])
 		default:
 			p.notApplied(object, err)
@@ -89,6 +89,13 @@ func (p *pass) apply(changes []change) (applied []desired) {
 	}
 	p.recreate(refused)
 	return applied
+}
+
+// isOther reports whether an object is to be deleted and created again. One that was made of the same fields is not: it would be made in the same way
+// again, and refused again.
+func (p *pass) isOther(each desired) bool {
+	present := p.present[identityOf(each.object)]
+	return present != nil && p.mayRecreate(each.object) && !each.wasAppliedTo(present)
 }
 
 func (p *pass) batch(changes []change, operation func(Object) Operation) []Reply {
@@ -220,7 +227,12 @@ func recreated(object Object) string {
 // isGround reports whether other objects need this one to exist: a Namespace, or the definition of a kind.
 func isGround(object Object) bool {
 	kind := object.GVK()
-	return kind.Group == "" && kind.Kind == "Namespace" || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
+	return kind.Group == "" && kind.Kind == "Namespace" || isDefinition(kind)
+}
+
+// isDefinition reports whether this is the kind of definitions of kinds.
+func isDefinition(kind GroupVersionKind) bool {
+	return kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
 }
 
 // isDefined reports whether the cluster does not know a kind whose definition is desired.

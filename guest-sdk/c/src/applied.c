@@ -136,6 +136,11 @@ static bool was_applied(const sdk_desired *desired, const json *present, const c
     return true;
 }
 
+bool sdk_was_applied_to(const sdk_desired *desired, const json *present) {
+    const char *kept;
+    return was_applied(desired, present, &kept);
+}
+
 bool sdk_held_by(const sdk_desired *desired, const json *present) {
     const char *kept;
     if (!was_applied(desired, present, &kept)) {

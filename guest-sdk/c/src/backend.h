@@ -64,6 +64,9 @@ sdk_desired sdk_desired_of(const json *object);
 /* Whether this was applied, and no field of it has changed since. */
 bool sdk_held_by(const sdk_desired *desired, const json *present);
 
+/* Whether this was applied to an object, whatever the object is now. */
+bool sdk_was_applied_to(const sdk_desired *desired, const json *present);
+
 /* As it is applied to an object, or to none. What the server made of the same fields before, it will make again. */
 json *sdk_next(const sdk_desired *desired, const json *present);
 

@@ -70,10 +70,14 @@ static windlass_error *prepared(const windlass_dependents *dependents, const jso
     return NULL;
 }
 
-/* The dependents that exist, as an array. There are none of a kind whose definition is among the desired objects and not there
- * yet. */
+/* The dependents that exist, as an array. There are none of a kind that is not served, if definitions are dependents too, or at
+ * the end. */
 static windlass_error *of_owner(const windlass_dependents *dependents, windlass_cluster *cluster, const json *primary,
-                                const sdk_desired *wanted, size_t wanted_count, json **found) {
+                                json **found) {
+    bool may_lack = windlass_is_deleting(primary);
+    for (size_t at = 0; at < dependents->kind_count; at++) {
+        may_lack = may_lack || sdk_is_definition(dependents->kinds[at]);
+    }
     windlass_list_options options = {.index = OWNER, .value = json_text_at(primary, "/metadata/uid")};
     windlass_operation *operations = windlass_alloc((dependents->kind_count + 1) * sizeof *operations);
     for (size_t at = 0; at < dependents->kind_count; at++) {
@@ -82,11 +86,12 @@ static windlass_error *of_owner(const windlass_dependents *dependents, windlass_
     windlass_reply *replies = windlass_batch(cluster, operations, dependents->kind_count);
     *found = json_array();
     for (size_t at = 0; at < dependents->kind_count; at++) {
-        if (sdk_is_defined(replies[at].error, dependents->kinds[at], wanted, wanted_count)) {
+        windlass_error *failed = replies[at].error;
+        if (failed != NULL && failed->code == WINDLASS_UNKNOWN_KIND && may_lack) {
             continue;
         }
-        if (replies[at].error != NULL) {
-            return replies[at].error;
+        if (failed != NULL) {
+            return failed;
         }
         json_each(object, replies[at].page.items) {
             json_append(*found, json_copy(object));
@@ -113,7 +118,7 @@ static windlass_error *of_owner(const windlass_dependents *dependents, windlass_
 static windlass_error *not_owned(const windlass_dependents *dependents, windlass_cluster *cluster, const json *primary,
                                  json **left) {
     json *found;
-    windlass_error *error = of_owner(dependents, cluster, primary, NULL, 0, &found);
+    windlass_error *error = of_owner(dependents, cluster, primary, &found);
     if (error != NULL) {
         return error;
     }
@@ -138,7 +143,7 @@ static windlass_result keep(windlass_cluster *cluster, const json *primary, cons
     if (dependents->finalizer != NULL) {
         WINDLASS_TRY(windlass_ensure_finalizer(cluster, primary, dependents->finalizer, NULL));
     }
-    WINDLASS_TRY(of_owner(dependents, cluster, primary, wanted, pass.count, &pass.present));
+    WINDLASS_TRY(of_owner(dependents, cluster, primary, &pass.present));
     sdk_run_pass(&pass);
     if (pass.failed != NULL) {
         WINDLASS_TRY(report(cluster, primary, "ApplyFailed", pass.failed->message, NULL));

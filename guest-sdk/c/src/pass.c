@@ -48,15 +48,19 @@ static json *find(const json *objects, const json *wanted) {
     return NULL;
 }
 
+bool sdk_is_definition(windlass_kind kind) {
+    return strcmp(kind.group, "apiextensions.k8s.io") == 0 && strcmp(kind.kind, "CustomResourceDefinition") == 0;
+}
+
 /* Whether other objects need this one to exist: a Namespace, or the definition of a kind. */
 static bool is_ground(const json *object) {
     windlass_kind kind = windlass_kind_of(object);
-    return (strcmp(kind.group, "") == 0 && strcmp(kind.kind, "Namespace") == 0) ||
-           (strcmp(kind.group, "apiextensions.k8s.io") == 0 && strcmp(kind.kind, "CustomResourceDefinition") == 0);
+    return (strcmp(kind.group, "") == 0 && strcmp(kind.kind, "Namespace") == 0) || sdk_is_definition(kind);
 }
 
-bool sdk_is_defined(const windlass_error *error, windlass_kind kind, const sdk_desired *wanted, size_t count) {
-    if (error == NULL || error->code != WINDLASS_UNKNOWN_KIND) {
+/* Whether the cluster does not know a kind whose definition is desired. */
+static bool is_defined(const windlass_error *error, windlass_kind kind, const sdk_desired *wanted, size_t count) {
+    if (error->code != WINDLASS_UNKNOWN_KIND) {
         return false;
     }
     for (size_t at = 0; at < count; at++) {
@@ -186,6 +190,7 @@ static void recreate(sdk_pass *pass, const change *refused, size_t count) {
 
 static void not_applied(sdk_pass *pass, const json *object, windlass_error *error) {
     const char *ns = windlass_key_of(object).ns;
+    ns = ns == NULL ? "" : ns;
     if (error->code == WINDLASS_NOT_FOUND && sdk_same_text(json_text(json_get(error->details, "kind")), "namespaces")) {
         wait_for(pass, object, windlass_format("its namespace %s does not exist", ns));
         return;
@@ -196,7 +201,7 @@ static void not_applied(sdk_pass *pass, const json *object, windlass_error *erro
             return;
         }
     }
-    if (sdk_is_defined(error, windlass_kind_of(object), pass->wanted, pass->count)) {
+    if (is_defined(error, windlass_kind_of(object), pass->wanted, pass->count)) {
         wait_for(pass, object, "its kind is not served yet");
         return;
     }
@@ -205,13 +210,23 @@ static void not_applied(sdk_pass *pass, const json *object, windlass_error *erro
 
 /* Puts an object as it is stored in the place of the older one. */
 static void put(sdk_pass *pass, const json *stored) {
-    json *present = json_array();
-    json_each(each, pass->present) {
-        if (!same_identity(each, stored)) {
-            json_append(present, json_copy(each));
-        }
+    json *there = find(pass->present, stored);
+    if (there == NULL) {
+        json_append(pass->present, json_copy(stored));
+        return;
     }
-    pass->present = json_append(present, json_copy(stored));
+    /* In place: nothing is freed before the call ends, and there may be hundreds. */
+    json *next = there->next;
+    *there = *json_copy(stored);
+    there->linked = true;
+    there->next = next;
+}
+
+/* Whether an object is to be deleted and created again. One that was made of the same fields is not: it would be made in the same
+ * way again, and refused again. */
+static bool is_other(const sdk_pass *pass, const sdk_desired *desired) {
+    const json *present = find(pass->present, desired->object);
+    return present != NULL && may_recreate(pass, desired->object) && !sdk_was_applied_to(desired, present);
 }
 
 /* Applies these, and keeps those that are stored. Returns how many. */
@@ -225,7 +240,7 @@ static size_t apply(sdk_pass *pass, const change *changes, size_t count, change 
         if (error == NULL) {
             put(pass, replies[at].object == NULL ? object : replies[at].object);
             applied[done++] = changes[at];
-        } else if (error->http_status == UNPROCESSABLE && may_recreate(pass, object) && find(pass->present, object) != NULL) {
+        } else if (error->http_status == UNPROCESSABLE && is_other(pass, changes[at].desired)) {
             refused[refusals++] = changes[at];
         } else {
             not_applied(pass, object, error);

@@ -39,7 +39,7 @@ size_t sdk_remove(windlass_cluster *cluster, const json *objects, sdk_removed **
 bool sdk_is_among(const windlass_kind *kinds, size_t count, const json *object);
 
 /* Whether the cluster does not know a kind whose definition is desired. */
-bool sdk_is_defined(const windlass_error *error, windlass_kind kind, const sdk_desired *wanted, size_t count);
+bool sdk_is_definition(windlass_kind kind);
 
 /* The first of several texts, and how many more there are. */
 const char *sdk_summary(const json *texts);

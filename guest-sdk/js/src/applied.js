@@ -24,6 +24,7 @@ const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
  * @property {(present: sdk.KubernetesObject) => boolean} isHeldBy whether this was applied, and no field of it has changed since
  * @property {(present?: sdk.KubernetesObject) => sdk.KubernetesObject} next as it is applied to an object: what the server made of the same fields before, it
  *   will make again
+ * @property {(present: sdk.KubernetesObject) => boolean} wasAppliedTo whether this was applied to an object, whatever the object is now
  * @property {(stored: sdk.KubernetesObject) => sdk.KubernetesObject} noted as it is applied once more, with a note of what the server has made of it
  */
 
@@ -46,6 +47,7 @@ export function desired(given) {
       const [applied, kept] = note(present);
       return applied === print && (covers(present, object) || kept === keptIn(present));
     },
+    wasAppliedTo: (present) => note(present)[0] === print,
     next(present) {
       const [applied, kept] = note(present);
       return stamped(applied === print ? kept : undefined);

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** @import { Desired } from './applied.js' */
 /** @import * as sdk from '../types/index.js' */
 
 import * as check from './check.js';
@@ -16,7 +15,7 @@ import { requeueAfter } from './export.js';
 import { ensureFinalizer, hasFinalizer, isDeleting, removeFinalizer } from './finalizers.js';
 import { kind, named, setController } from './object.js';
 import { operation } from './operation.js';
-import { Pass, isDefined, isKind, remove, summary } from './pass.js';
+import { Pass, isDefinition, isKind, remove, summary } from './pass.js';
 import { readiness } from './readiness.js';
 
 /** The label with the owner's uid, and the index of it. */
@@ -67,7 +66,7 @@ export function dependents(options) {
 function keep(own, cluster, primary, objects, status) {
   const wanted = objects.map((object) => prepared(own, primary, object));
   if (own.finalizer !== undefined) ensureFinalizer(cluster, primary, own.finalizer);
-  const pass = new Pass(own, cluster, wanted, ofOwner(own, cluster, primary, wanted));
+  const pass = new Pass(own, cluster, wanted, ofOwner(own, cluster, primary));
   pass.applyAll();
   pass.deleteOthers();
   const failed = pass.failed();
@@ -95,10 +94,10 @@ function end(own, cluster, primary, cleanup) {
   cleanup();
   const isOwned = (/** @type {sdk.KubernetesObject} */ object) =>
     object.metadata.ownerReferences?.some(({ uid }) => uid === primary.metadata.uid) ?? false;
-  let left = ofOwner(own, cluster, primary, []).filter((object) => !isOwned(object));
+  let left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
   const removed = remove(cluster, left);
   for (const { error } of removed) if (error) throw error;
-  if (removed.length > 0) left = ofOwner(own, cluster, primary, []).filter((object) => !isOwned(object));
+  if (removed.length > 0) left = ofOwner(own, cluster, primary).filter((object) => !isOwned(object));
   if (left.length > 0) {
     report(cluster, primary, 'Deleting', `waits for the deletion of ${summary(left.map(named))}`);
     return requeueAfter(own.recheck);
@@ -129,20 +128,20 @@ function prepared({ kinds, finalizer }, primary, object) {
 }
 
 /**
- * The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
+ * The dependents that exist. There are none of a kind that is not served, if definitions are dependents too, or at the end.
  *
  * @param {Own} own
  * @param {sdk.Cluster} cluster
  * @param {sdk.KubernetesObject} primary
- * @param {readonly Desired[]} wanted
  * @returns {sdk.KubernetesObject[]}
  */
-function ofOwner({ kinds }, cluster, primary, wanted) {
+function ofOwner({ kinds }, cluster, primary) {
+  const mayLack = isDeleting(primary) || kinds.some(isDefinition);
   const index = /** @type {[string, string]} */ ([OWNER, primary.metadata.uid]);
   const pages = /** @type {any[]} */ (cluster.batch(kinds.map((kind) => operation.list(kind, { index }))));
   return pages.flatMap((result, at) => {
     if (result.status === 'rejected') {
-      if (isDefined(result.reason, kinds[at], wanted)) return [];
+      if (result.reason.code === 'unknown-kind' && mayLack) return [];
       throw result.reason;
     }
     const { items, continueToken } = result.value;

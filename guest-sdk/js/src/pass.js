@@ -100,7 +100,7 @@ export class Pass {
       if (result.status === 'fulfilled') {
         this.#present.set(identity(object), result.value);
         applied.push(each);
-      } else if (result.reason.status === UNPROCESSABLE && this.#mayRecreate(object) && this.#find(object)) {
+      } else if (result.reason.status === UNPROCESSABLE && this.#isOther(each)) {
         refused.push(changes[at]);
       } else {
         this.#notApplied(object, result.reason);
@@ -108,6 +108,17 @@ export class Pass {
     });
     this.#recreate(refused);
     return applied;
+  }
+
+  /**
+   * Whether an object is to be deleted and created again. One that was made of the same fields is not: it would be made in the same way again, and
+   * refused again.
+   *
+   * @param {Desired} each
+   */
+  #isOther(each) {
+    const present = this.#find(each.object);
+    return this.#mayRecreate(each.object) && present !== undefined && !each.wasAppliedTo(present);
   }
 
   /**
@@ -245,9 +256,16 @@ export const isKind = (kind, object) => kind.apiVersion === object.apiVersion &&
  * @param {sdk.KubernetesObject} object
  */
 function isGround({ apiVersion, kind }) {
-  if (kind === 'Namespace') return apiVersion === 'v1';
-  return kind === 'CustomResourceDefinition' && apiVersion.startsWith('apiextensions.k8s.io/');
+  return (kind === 'Namespace' && apiVersion === 'v1') || isDefinition({ apiVersion, kind });
 }
+
+/**
+ * Whether this is the kind of definitions of kinds.
+ *
+ * @param {sdk.Kind} kind
+ */
+export const isDefinition = ({ apiVersion, kind }) =>
+  kind === 'CustomResourceDefinition' && apiVersion.startsWith('apiextensions.k8s.io/');
 
 /**
  * Whether the cluster does not know a kind whose definition is desired.
@@ -256,7 +274,7 @@ function isGround({ apiVersion, kind }) {
  * @param {sdk.Kind} kind
  * @param {readonly Desired[]} wanted
  */
-export function isDefined(error, { apiVersion, kind }, wanted) {
+function isDefined(error, { apiVersion, kind }, wanted) {
   const group = apiVersion.split('/').slice(0, -1).join('/');
   return (
     error.code === 'unknown-kind' &&

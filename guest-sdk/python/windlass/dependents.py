@@ -101,7 +101,7 @@ class Dependents:
         wanted = {_identity(made.fields): made for made in (self._prepared(primary, obj) for obj in desired)}
         if self.finalizer is not None:
             cluster.ensure_finalizer(primary, self.finalizer)
-        run = _Run(cluster, self, wanted, {_identity(obj): obj for obj in self._of_owner(cluster, primary, wanted)})
+        run = _Run(cluster, self, wanted, {_identity(obj): obj for obj in self._of_owner(cluster, primary)})
         run.apply()
         run.delete()
         if run.failures:
@@ -145,14 +145,15 @@ class Dependents:
             raise Invalid(f"{named(made)} cannot be owned by {named(primary)}: give the dependents a finalizer")
         return Desired(made)
 
-    def _of_owner(self, cluster: Cluster, primary: Mapping[str, Any], wanted: Mapping[Identity, Desired]) -> list[Object]:
-        """The dependents that exist. There are none of a kind whose definition is desired and not there yet."""
+    def _of_owner(self, cluster: Cluster, primary: Mapping[str, Any]) -> list[Object]:
+        """The dependents that exist. There are none of a kind that is not served, if definitions are dependents too, or at the end."""
+        may_lack = is_deleting(primary) or any(_is_definition(Kind.of(kind)) for kind in self.kinds)
         index = (OWNER, primary["metadata"]["uid"])
         found: list[Object] = []
         pages = cluster.batch([List(kind, index=index) for kind in self.kinds], return_errors=True)
         for kind, page in zip(self.kinds, pages, strict=True):
             if isinstance(page, ApiError):
-                if _is_defined(page, Kind.of(kind), wanted):
+                if page.code == ApiCode.UNKNOWN_KIND and may_lack:
                     continue
                 raise page
             found += page.items
@@ -165,7 +166,7 @@ class Dependents:
         uid = primary["metadata"]["uid"]
         return [
             obj
-            for obj in self._of_owner(cluster, primary, {})
+            for obj in self._of_owner(cluster, primary)
             if all(each["uid"] != uid for each in obj["metadata"].get("ownerReferences") or [])
         ]
 
@@ -222,7 +223,7 @@ class _Run:
             if not isinstance(result, ApiError):
                 self.present[name] = result
                 stored.append((obj, result))
-            elif result.http_status == 422 and name[0] in self.recreate and name in self.present:
+            elif result.http_status == 422 and self._is_other(obj):
                 refused.append((obj, made))
             elif (why := _waits_for(result, obj.fields, self.wanted)) is not None:
                 self.waiting.append(f"{named(obj.fields)}: {why}")
@@ -230,6 +231,13 @@ class _Run:
                 self._fail(f"{named(obj.fields)}: {_plain(result)}", result)
         self._recreate(refused)
         return stored
+
+    def _is_other(self, obj: Desired) -> bool:
+        """Whether an object is to be deleted and created again. One that was made of the same fields is not: it would be made in the same
+        way again, and refused again."""
+        name = _identity(obj.fields)
+        present = self.present.get(name)
+        return name[0] in self.recreate and present is not None and not obj.was_applied_to(present)
 
     def _recreate(self, refused: Sequence[tuple[Desired, Object]]) -> None:
         """Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create
@@ -305,7 +313,12 @@ def _identity(obj: Mapping[str, Any]) -> Identity:
 def _is_ground(obj: Mapping[str, Any]) -> bool:
     """Whether other objects need this one to exist."""
     kind = kind_of(obj)
-    return (kind.group, kind.kind) in (("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition"))
+    return _is_definition(kind) or (kind.group, kind.kind) == ("", "Namespace")
+
+
+def _is_definition(kind: Kind) -> bool:
+    """Whether this is the kind of definitions of kinds."""
+    return (kind.group, kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def _is_defined(error: ApiError, kind: Kind, wanted: Mapping[Identity, Desired]) -> bool:

@@ -45,6 +45,10 @@ class Desired:
         was_applied, kept = self._note(present)
         return was_applied and (covers(present, self.fields) or kept == fingerprint(_kept(present, self.fields)))
 
+    def was_applied_to(self, present: Mapping[str, Any]) -> bool:
+        """Whether this was applied to an object, whatever the object is now."""
+        return self._note(present)[0]
+
     def next(self, present: Mapping[str, Any] | None) -> Object:
         """As it is applied to this object; what the server made of it before it makes again."""
         return self._stamped(self._note(present)[1] if present is not None else None)

@@ -6,7 +6,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::{Cluster, Desired};
+use crate::cluster::Cluster;
 use crate::error::{ApiError, Result};
 use crate::readiness;
 use crate::resource::{Condition, Object, Resource, Typed};
@@ -15,7 +15,7 @@ use crate::types::{
     Operation, Watch,
 };
 use failures::summary;
-use order::{is_defined, remove};
+use order::{is_definition, remove};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
@@ -198,21 +198,17 @@ impl<'a> Dependents<'a> {
         Ok(Action::requeue_after(self.recheck))
     }
 
-    /// The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
-    fn of_owner(
-        &self,
-        cluster: &Cluster,
-        primary: &Object,
-        wanted: &[Desired],
-    ) -> Result<Vec<Object>> {
+    /// The dependents that exist. There are none of a kind that is not served, if definitions are dependents too, or at the end.
+    fn of_owner(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         let options = ListOptions::default().index(OWNER, uid);
         let list = |kind: &GroupVersionKind| Operation::List((kind.clone(), options.clone()));
         let operations: Vec<Operation> = self.kinds.iter().map(list).collect();
+        let may_lack = primary.is_deleting() || self.kinds.iter().any(is_definition);
         let mut found = Vec::new();
         for (kind, page) in self.kinds.iter().zip(cluster.batch(&operations)) {
             let page = match page {
-                Err(error) if is_defined(&error, kind, wanted) => continue,
+                Err(error) if error.code == ApiCode::UnknownKind && may_lack => continue,
                 page => page?,
             };
             let crate::Reply::Page(page) = page else {
@@ -235,7 +231,7 @@ impl<'a> Dependents<'a> {
     }
 
     fn not_owned(&self, cluster: &Cluster, primary: &Object) -> Result<Vec<Object>> {
-        let mut found = self.of_owner(cluster, primary, &[])?;
+        let mut found = self.of_owner(cluster, primary)?;
         let uid = &primary.0["metadata"]["uid"];
         found.retain(|object| !object.is_owned_by(uid));
         Ok(found)

@@ -37,6 +37,11 @@ impl Desired {
         print == self.print && (covers(&present.0, &self.object.0) || is_kept())
     }
 
+    /// Whether this was applied to an object, whatever the object is now.
+    pub(crate) fn was_applied_to(&self, present: &Object) -> bool {
+        note(present).is_some_and(|(print, _)| print == self.print)
+    }
+
     /// As it is applied to an object. What the server made of the same fields before, it will make again.
     pub(crate) fn next(&self, present: Option<&Object>) -> Object {
         let before = present

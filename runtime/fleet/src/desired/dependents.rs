@@ -4,7 +4,6 @@ mod apply;
 mod failures;
 mod order;
 
-use super::applied::Desired;
 use super::calls::{Calls, read};
 use super::finalizers::remove_finalizer;
 use super::status::write_status;
@@ -20,7 +19,7 @@ use crate::typed::Typed;
 use failures::summary;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use order::{is_defined, remove};
+use order::{is_definition, remove};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -209,12 +208,11 @@ impl Dependents<'_> {
         Ok(Action::RequeueAfter(self.recheck))
     }
 
-    /// The dependents that exist. There are none of a kind whose definition is among the desired objects and not there yet.
+    /// The dependents that exist. There are none of a kind that is not served, if definitions are dependents too, or at the end.
     async fn of_owner(
         &self,
         calls: &impl Calls,
         primary: &Object,
-        wanted: &[Desired],
     ) -> Result<Vec<Object>, ApiError> {
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         let first = ListOptions {
@@ -223,10 +221,11 @@ impl Dependents<'_> {
         };
         let list = |kind: &GroupVersionKind| Operation::List(kind.clone(), first.clone());
         let pages = calls.batch(self.kinds.iter().map(list).collect()).await;
+        let may_lack = primary.is_deleting() || self.kinds.iter().any(is_definition);
         let mut found = Vec::new();
         for (kind, page) in self.kinds.iter().zip(pages) {
             let mut reply = match page {
-                Err(error) if is_defined(&error, kind, wanted) => continue,
+                Err(error) if error.code == ApiCode::UnknownKind && may_lack => continue,
                 page => page?,
             };
             while let Reply::Page(page) = reply {
@@ -251,7 +250,7 @@ impl Dependents<'_> {
         calls: &impl Calls,
         primary: &Object,
     ) -> Result<Vec<Object>, ApiError> {
-        let mut found = self.of_owner(calls, primary, &[]).await?;
+        let mut found = self.of_owner(calls, primary).await?;
         let uid = primary.text_at("/metadata/uid").unwrap_or_default();
         found.retain(|object| !object.is_owned_by(uid));
         Ok(found)

@@ -32,7 +32,7 @@ impl Dependents<'_> {
         let mut pass = Pass {
             calls,
             parts: self,
-            present: self.of_owner(calls, primary, &wanted).await?,
+            present: self.of_owner(calls, primary).await?,
             wanted: &wanted,
             waiting: Vec::new(),
             failures: Failures::default(),
@@ -139,7 +139,7 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
                     applied.push(desired);
                 }
                 Ok(_) => {}
-                Err(error) if self.is_refused(&error, &object) => refused.push((desired, object)),
+                Err(error) if self.is_refused(&error, desired) => refused.push((desired, object)),
                 Err(error) => self.not_applied(&object, error),
             }
         }
@@ -177,11 +177,13 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
             .then(|| "its kind is not served yet".to_owned())
     }
 
-    /// Whether an object is to be deleted and created again.
-    fn is_refused(&self, error: &ApiError, object: &Object) -> bool {
+    /// Whether an object is to be deleted and created again. One that was made of the same fields is not: it would be made in the same way again,
+    /// and refused again.
+    fn is_refused(&self, error: &ApiError, desired: &Desired) -> bool {
+        let is_other = |present: &Object| !desired.was_applied_to(present);
         error.http_status == UNPROCESSABLE
-            && self.may_recreate(object)
-            && self.find(object).is_some()
+            && self.may_recreate(&desired.object)
+            && self.find(&desired.object).is_some_and(is_other)
     }
 
     fn may_recreate(&self, object: &Object) -> bool {

@@ -9,10 +9,12 @@ use crate::object::Object;
 /// Whether other objects need this one to exist: a Namespace, or the definition of a kind.
 pub(super) fn is_ground(object: &Object) -> bool {
     let kind = object.gvk();
-    matches!(
-        (&*kind.group, &*kind.kind),
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
-    )
+    is_definition(&kind) || (&*kind.group, &*kind.kind) == ("", "Namespace")
+}
+
+/// Whether this is the kind of definitions of kinds.
+pub(super) fn is_definition(kind: &GroupVersionKind) -> bool {
+    (&*kind.group, &*kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
 /// Whether the cluster does not know a kind whose definition is desired.
