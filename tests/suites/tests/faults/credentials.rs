@@ -191,16 +191,18 @@ async fn a_cluster_whose_token_ended_holds_its_keys_until_it_gets_another() -> R
     let rig = Rig::start(secured(&["alpha", "beta"])).await?;
     let before = rig.engaged("alpha").context("engaged")?;
     rig.server.set_tokens(Some(&["one"]));
+    for cluster in ["alpha", "beta"] {
+        rig.simulated(cluster).cut_watches();
+        let status = rig.reaches(cluster, ClusterState::Degraded).await?;
+        assert!(
+            status.reason.contains(&format!(
+                "/clusters/{cluster} answers 401 (Unauthorized) to requests without credentials"
+            )),
+            "its kubeconfig has a user without any, and the two share their connections: {}",
+            status.reason
+        );
+    }
     rig.add("beta")?;
-    rig.simulated("alpha").cut_watches();
-    let status = rig.reaches("alpha", ClusterState::Degraded).await?;
-    assert!(
-        status
-            .reason
-            .contains("401 (Unauthorized) to requests without credentials"),
-        "its kubeconfig has a user without any: {}",
-        status.reason
-    );
     rig.put("alpha", "seed-0", "changed meanwhile")?;
     rig.put("beta", "seed-0", "changed meanwhile")?;
     rig.add("alpha")?;

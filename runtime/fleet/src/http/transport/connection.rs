@@ -360,7 +360,10 @@ impl Connection {
         let outgoing = self.outgoing(call, pass);
         // Boxed, so that the future of a watch that waits for events does not contain it.
         let response = Box::pin(route.client.send(purpose, outgoing, &route.replaced)).await;
-        let response = response.inspect_err(|_| self.note_down())?;
+        let response = response.map_err(|error| {
+            self.note_down();
+            error.of_server(&self.inner.server)
+        })?;
         self.note_answer();
         counted.answered(response.status().as_u16());
         self.refuse_encoded(response)

@@ -125,3 +125,26 @@ pub enum TransportError {
         reason: String,
     },
 }
+
+impl TransportError {
+    /// The same of another server: clusters that share their connections have URLs of their own.
+    pub(super) fn of_server(mut self, url: &str) -> Self {
+        match &mut self {
+            Self::Unreachable { server, .. }
+            | Self::Proxy { server, .. }
+            | Self::NotAllowed { server, .. }
+            | Self::Anonymous { server }
+            | Self::Crowded { server, .. }
+            | Self::NoDescriptors { server }
+            | Self::Timeout { server, .. }
+            | Self::TooLarge { server, .. }
+            | Self::NotAdmitted { server, .. }
+            | Self::NoRoom { server, .. }
+            | Self::Encoded { server }
+            | Self::RateLimited { server, .. }
+            | Self::Busy { server, .. }
+            | Self::Credentials { server, .. } => url.clone_into(server),
+        }
+        self
+    }
+}
