@@ -17,7 +17,7 @@ pub use written::{Effect, Written};
 
 use crate::error::ApiError;
 use crate::raw;
-use crate::resource::{Resource, Typed, decode, encode};
+use crate::resource::{Resource, Typed, decode};
 use crate::types::{
     ApplyOptions, DeleteOptions, GetOptions, GroupVersionKind, ListOptions, ObjectKey, PatchType,
     Selection, WriteOptions,
@@ -130,11 +130,11 @@ impl Cluster {
     /// [`ApiError`]; `already-exists` when there is one of this name.
     pub fn create<T: Resource>(&self, object: &T) -> Result<T, ApiError> {
         let kind = object.kind();
-        decode(
+        T::decode(
             &kind,
             &self
                 .raw
-                .create(&kind, &encode(object)?, &WriteOptions::default())?,
+                .create(&kind, &object.encode()?, &WriteOptions::default())?,
         )
     }
 
@@ -165,7 +165,7 @@ impl Cluster {
         options: &WriteOptions,
     ) -> Result<T, ApiError> {
         let kind = object.kind();
-        decode(&kind, &self.raw.update(&kind, &encode(object)?, options)?)
+        T::decode(&kind, &self.raw.update(&kind, &object.encode()?, options)?)
     }
 
     /// Server-side apply: creates or changes the object so that it has these fields, and drops those that this reconciler
@@ -195,7 +195,7 @@ impl Cluster {
         options: &ApplyOptions,
     ) -> Result<T, ApiError> {
         let kind = object.kind();
-        decode(&kind, &self.raw.apply(&kind, &encode(object)?, options)?)
+        T::decode(&kind, &self.raw.apply(&kind, &object.encode()?, options)?)
     }
 
     /// Merges a partial object into an object; null removes. Returns it as stored.

@@ -1,4 +1,5 @@
-//! The layer that the macro [`crate::guest`] puts between a guest and the contract. Entry point: [`Adapter`].
+//! What macros of the SDK name. Entry points: [`Adapter`], the layer that [`crate::guest`] puts between a guest and the contract; [`encode`] and
+//! [`decode`] for [`crate::kind`].
 
 use crate::bindings::exports::windlass::runtime::reconciler as contract;
 use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contract;
@@ -7,6 +8,7 @@ use crate::bindings::windlass::runtime::types::Failure;
 use crate::cluster::Cluster;
 use crate::error::settled;
 use crate::json;
+pub use crate::resource::{decode, encode};
 use crate::types::{Action, Description, GroupVersionKind, Request};
 use crate::{Mapper, Reconciler};
 use std::marker::PhantomData;

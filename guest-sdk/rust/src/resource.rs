@@ -57,6 +57,18 @@ pub trait Resource: Serialize + DeserializeOwned {
     /// The metadata that identifies the object.
     fn identity(&self) -> Identity<'_>;
 
+    /// The object as the API expects it.
+    #[doc(hidden)]
+    fn encode(&self) -> Result<String, ApiError> {
+        encode(self)
+    }
+
+    /// An object of the API. `what` names the expected kind in an error.
+    #[doc(hidden)]
+    fn decode(what: &dyn fmt::Display, text: &str) -> Result<Self, ApiError> {
+        decode(what, text)
+    }
+
     /// Namespace and name.
     fn key(&self) -> ObjectKey {
         let identity = self.identity();
@@ -97,7 +109,7 @@ pub trait Typed: Resource {
 }
 
 /// The object as the API expects it: with `apiVersion` and `kind`.
-pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
+pub fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
     let text =
         serde_json::to_string(object).map_err(|error| unfit("encode", &object.kind(), &error))?;
     let Some(fields) = text.strip_prefix('{').filter(|_| !T::SERIALIZES_KIND) else {
@@ -113,10 +125,7 @@ pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
 }
 
 /// `what` names the expected text in the error message.
-pub(crate) fn decode<T: DeserializeOwned>(
-    what: &dyn fmt::Display,
-    text: &str,
-) -> Result<T, ApiError> {
+pub fn decode<T: DeserializeOwned>(what: &dyn fmt::Display, text: &str) -> Result<T, ApiError> {
     json::from_str(text).map_err(|error| unfit("decode", &named(what, text), &error))
 }
 
@@ -177,6 +186,18 @@ macro_rules! kind {
 
             fn identity(&self) -> $crate::Identity<'_> {
                 self.metadata.identity()
+            }
+
+            // Not generic, so that they are compiled beside the type, and not in each crate that uses it.
+            fn encode(&self) -> ::std::result::Result<::std::string::String, $crate::ApiError> {
+                $crate::export::encode(self)
+            }
+
+            fn decode(
+                what: &dyn ::std::fmt::Display,
+                text: &str,
+            ) -> ::std::result::Result<Self, $crate::ApiError> {
+                $crate::export::decode(what, text)
             }
         }
     };

@@ -10,6 +10,7 @@ mod header;
 mod kind;
 mod merge;
 mod naming;
+pub mod package;
 mod place;
 mod python;
 mod reserved;

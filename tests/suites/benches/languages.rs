@@ -71,7 +71,7 @@ const WORKLOAD: Workload = Workload {
 
 const SAVES: Workload = Workload {
     name: "saves",
-    title: "a new project, in s: new, types of a kind, the first start of dev, from a save to the new guest at work (middle of 7), test after an edit",
+    title: "a new project, in s: new, types of a kind, the first start of dev, from a save to the new guest at work (middle of 7), the same with the types of 19 kinds in the project, test after an edit",
     heads: &[
         "language  ",
         "new",
@@ -80,8 +80,9 @@ const SAVES: Workload = Workload {
         "save",
         "      range",
         "of it the build",
+        "typed",
         "test",
-        "bar       ",
+        "bar            ",
     ],
     runs: &[
         &["rust"],

@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use crate::error::ApiError;
-use crate::resource::{Resource, Typed, decode, encode};
+use crate::resource::{Resource, Typed, decode};
 use crate::types::{
     ApplyOptions, DeleteOptions, GetOptions, GroupVersionKind, ListOptions, ObjectKey, Operation,
     Reply, WriteOptions,
@@ -44,7 +44,7 @@ impl Operation {
     pub fn create<T: Resource>(object: &T) -> Result<Self, ApiError> {
         Ok(Self::Create((
             object.kind(),
-            encode(object)?,
+            object.encode()?,
             WriteOptions::default(),
         )))
     }
@@ -54,7 +54,7 @@ impl Operation {
     /// # Errors
     /// [`ApiError`] when the object cannot be written as JSON.
     pub fn apply<T: Resource>(object: &T, options: ApplyOptions) -> Result<Self, ApiError> {
-        Ok(Self::Apply((object.kind(), encode(object)?, options)))
+        Ok(Self::Apply((object.kind(), object.encode()?, options)))
     }
 
     /// Deletes an object; an absent one is the error `not-found`.
@@ -83,7 +83,11 @@ impl Reply {
     pub fn objects<T: Typed>(self) -> Result<Vec<T>, ApiError> {
         let kind: GroupVersionKind = T::KIND.into();
         match self {
-            Self::Page(page) => page.items.iter().map(|text| decode(&kind, text)).collect(),
+            Self::Page(page) => page
+                .items
+                .iter()
+                .map(|text| T::decode(&kind, text))
+                .collect(),
             Self::Nothing | Self::Object(_) => Ok(Vec::new()),
         }
     }

@@ -5,7 +5,7 @@ use super::order::{is_defined, is_ground, remove};
 use super::{Dependents, OWNER, identity, invalid, report};
 use crate::cluster::{Cluster, Desired};
 use crate::error::{ApiError, Result};
-use crate::resource::{Object, Resource, decode, encode};
+use crate::resource::{Object, Resource, decode};
 use crate::types::{Action, ApplyOptions, Operation, Reply, WriteOptions};
 use serde_json::{Value, json};
 
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
                 dry_run: true,
                 ..WriteOptions::default()
             };
-            Ok(Operation::Create((object.kind(), encode(object)?, dry)))
+            Ok(Operation::Create((object.kind(), object.encode()?, dry)))
         };
         let mut doomed = Vec::new();
         for ((_, object), reply) in refused.iter().zip(self.batch(refused, operation)?) {

@@ -125,7 +125,7 @@ pub(crate) struct TypesArgs {
     /// For --kind: the kubeconfig [default: $KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE", requires = "kinds")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The folder of the guest; modules in Rust and TypeScript go into its folder src, if there is one
+    /// The folder of the guest; modules in TypeScript go into its folder src, if there is one, and those in Rust into its package types
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) into: PathBuf,
     /// The language [default: the one of the guest]

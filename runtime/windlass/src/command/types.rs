@@ -5,12 +5,16 @@ use crate::cli::{Format, TypesArgs};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windlass_author::guest_build;
 use windlass_author::seed::documents;
-use windlass_author::types::{Kind, Language, place};
+use windlass_author::types::package::{self, is_package, package};
+use windlass_author::types::{Kind, Language, Types, place};
 use windlass_files::Node;
+
+/// The root of a package in Rust.
+const LIBRARY: &str = "lib.rs";
 
 /// Writes a file for each definition and each kind.
 ///
@@ -23,21 +27,22 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
     };
     let mut kinds = of_definitions(&args)?;
     kinds.extend(of_cluster(&args).await?);
-    let folder = match language {
+    let (folder, project) = match language {
         // Where the projects of `windlass new` have their modules.
-        Language::Rust | Language::Typescript if args.into.join("src").is_dir() => {
-            args.into.join("src")
-        }
-        _ => args.into.clone(),
+        Language::Typescript if args.into.join("src").is_dir() => (args.into.join("src"), None),
+        Language::Rust => in_rust(&args.into)?,
+        _ => (args.into.clone(), None),
     };
     let all = place(&kinds, language, |name| {
         fs::read_to_string(folder.join(name)).ok()
     })?;
+    if let Some(project) = project {
+        write_package(&project, &folder, &all)?;
+    }
     let mut written = Vec::new();
     for types in all {
         for (name, text) in &types.files {
-            let path = folder.join(name);
-            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+            write(&folder.join(name), text)?;
         }
         let file = folder.join(types.file());
         written.push((types.kind.kind, file));
@@ -57,6 +62,50 @@ pub(crate) async fn execute(args: TypesArgs, format: Format) -> Result<ExitCode>
         }
     }
     Ok(super::DONE)
+}
+
+/// The folder of modules in Rust, and the project whose package of types it is a part of. A folder that is no project has plain modules.
+fn in_rust(into: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+    let manifest = into.join("Cargo.toml");
+    if !manifest.is_file() {
+        return Ok((into.to_owned(), None));
+    }
+    if is_package(&read(&manifest)?) {
+        return Ok((into.join("src"), Some(into.join(".."))));
+    }
+    let sources = into.join(package::NAME).join("src");
+    fs::create_dir_all(&sources).with_context(|| format!("make {}", sources.display()))?;
+    Ok((sources, Some(into.to_owned())))
+}
+
+/// Writes what makes the modules of `folder`, with those to come, a package that the project depends on.
+fn write_package(project: &Path, folder: &Path, all: &[Types]) -> Result<()> {
+    let mut modules: Vec<String> = all
+        .iter()
+        .flat_map(|types| types.files.iter().map(|(name, _)| name.clone()))
+        .collect();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != LIBRARY && name.ends_with(".rs") && !modules.contains(&name) {
+            modules.push(name);
+        }
+    }
+    let manifest = project.join("Cargo.toml");
+    let made = package(&read(&manifest)?, &modules)?;
+    write(&folder.join("../Cargo.toml"), &made.manifest)?;
+    write(&folder.join(LIBRARY), &made.library)?;
+    if let Some(text) = made.project {
+        write(&manifest, &text)?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 fn of_definitions(args: &TypesArgs) -> Result<Vec<Kind>> {

@@ -19,28 +19,26 @@ async fn project(language: &str) -> Result<Project> {
 #[tokio::test]
 #[ignore = "needs real servers and other languages' tools"]
 async fn objects_survive_types_in_rust() -> Result<()> {
-    let project = project("rust").await?;
+    let project = Project::new()?;
     let manifest = format!(
         "[package]\nname = \"odd\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
          windlass-sdk = {{ path = {:?} }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\nserde_json = \"1\"\n",
         sdk("rust")
     );
     project.write("Cargo.toml", manifest)?;
+    write(project.path(), "rust").await?;
     let locked = project.path().join("Cargo.lock");
     fs::copy(repository().join("Cargo.lock"), locked)?;
-    let mut lib = include_str!("types_kept/lib.rs").to_owned();
+    let lib = project.path().join("types/src/lib.rs");
+    let strict = format!(
+        "#![deny(warnings, missing_docs)]\n{}",
+        fs::read_to_string(&lib)?
+    );
+    fs::write(lib, strict)?;
     let stored = include_str!("types_kept/stored.rs");
     project.write("src/stored.rs", stored)?;
-    for entry in fs::read_dir(project.path().join("src"))? {
-        let module = entry?.path().with_extension("");
-        let module = module.file_name().context("a module")?.display();
-        match module.to_string().as_str() {
-            "odd" => {}
-            "stored" => lib += "#[cfg(test)]\nmod stored;\n",
-            written => lib += &format!("pub mod {written};\n"),
-        }
-    }
-    project.write("src/lib.rs", lib)?;
+    let lib = include_str!("types_kept/lib.rs");
+    project.write("src/lib.rs", format!("{lib}#[cfg(test)]\nmod stored;\n"))?;
     let target = repository().join("target/tmp/types").display().to_string();
     let args = ["test", "--quiet", "--target-dir", &target];
     succeeds(project.path(), "cargo", &args).await?;

@@ -114,7 +114,7 @@ fn describes(folder: &Path, language: &str) -> Result<()> {
         "typescript" => "odd.ts",
         "python" => "odd.pyi",
         "go" => "odd.go",
-        "rust" => "src/odd.rs",
+        "rust" => "types/src/odd.rs",
         _ => return Ok(()),
     };
     let text = fs::read_to_string(folder.join(file)).with_context(|| file.to_owned())?;

@@ -1,9 +1,7 @@
 //! Keeps a ConfigMap with the size of each Shelf. Entry point: [`Guest`].
 
-mod shelf;
-
 use serde_json::json;
-use shelf::{Shelf, ShelfStatus};
+use types::shelf::{Shelf, ShelfStatus};
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 

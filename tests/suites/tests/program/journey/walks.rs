@@ -10,11 +10,11 @@ pub(super) const RUST: Walk = Walk {
     language: languages::RUST,
     source: include_str!("guest.rs"),
     unit_tests: "src/tests.rs",
-    written: "src/shelf.rs",
+    written: "types/src/shelf.rs",
     mistake: Mistake {
         module: (
             "src/label.rs",
-            "use crate::shelf::Shelf;\n\npub fn size(shelf: &Shelf) -> String {\n    shelf.spec.siez.to_string()\n}\n",
+            "use types::shelf::Shelf;\n\npub fn size(shelf: &Shelf) -> String {\n    shelf.spec.siez.to_string()\n}\n",
         ),
         module_told: &["src/label.rs:4:16", "no field `siez`"],
         import: "mod label;",

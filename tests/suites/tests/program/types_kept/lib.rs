@@ -1,11 +1,9 @@
 //! Objects survive their types: each is read, changed and written, and no other field differs.
-#![deny(warnings, missing_docs)]
-
-pub mod odd;
+#![deny(warnings)]
 
 #[cfg(test)]
 mod tests {
-    use crate::odd::Odd;
+    use types::odd::Odd;
     use serde_json::Value;
     use windlass_sdk::{Object, Resource, Typed};
 

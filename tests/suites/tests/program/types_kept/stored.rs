@@ -4,7 +4,7 @@ use crate::tests::{change_odd, survives};
 
 #[test]
 fn a_cluster_survives() {
-    survives::<crate::cluster::Cluster>("cluster", |cluster| {
+    survives::<types::cluster::Cluster>("cluster", |cluster| {
         cluster.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         cluster.spec.topology.as_mut().unwrap().version = "v1.35.0".to_owned();
     });
@@ -12,7 +12,7 @@ fn a_cluster_survives() {
 
 #[test]
 fn a_class_of_clusters_survives() {
-    survives::<crate::cluster_class::ClusterClass>("cluster_class", |class| {
+    survives::<types::cluster_class::ClusterClass>("cluster_class", |class| {
         class.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         class.spec.variables.as_mut().unwrap()[0].required = false;
     });
@@ -20,7 +20,7 @@ fn a_class_of_clusters_survives() {
 
 #[test]
 fn a_config_map_survives() {
-    survives::<crate::config_map::ConfigMap>("config_map", |page| {
+    survives::<types::config_map::ConfigMap>("config_map", |page| {
         page.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         page.data.as_mut().unwrap().insert("b".to_owned(), "2".to_owned());
     });
@@ -28,7 +28,7 @@ fn a_config_map_survives() {
 
 #[test]
 fn a_definition_survives() {
-    survives::<crate::custom_resource_definition::CustomResourceDefinition>("custom_resource_definition", |definition| {
+    survives::<types::custom_resource_definition::CustomResourceDefinition>("custom_resource_definition", |definition| {
         definition.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         definition.spec.versions[0].served = false;
     });
@@ -36,7 +36,7 @@ fn a_definition_survives() {
 
 #[test]
 fn a_deployment_survives() {
-    survives::<crate::deployment::Deployment>("deployment", |servers| {
+    survives::<types::deployment::Deployment>("deployment", |servers| {
         servers.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         servers.spec.as_mut().unwrap().replicas = Some(3);
     });
@@ -44,7 +44,7 @@ fn a_deployment_survives() {
 
 #[test]
 fn an_issuer_survives() {
-    survives::<crate::issuer::Issuer>("issuer", |issuer| {
+    survives::<types::issuer::Issuer>("issuer", |issuer| {
         issuer.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         issuer.spec.acme.as_mut().unwrap().server = "https://other.example.com".to_owned();
     });
@@ -52,7 +52,7 @@ fn an_issuer_survives() {
 
 #[test]
 fn a_machine_deployment_survives() {
-    survives::<crate::machine_deployment::MachineDeployment>("machine_deployment", |machines| {
+    survives::<types::machine_deployment::MachineDeployment>("machine_deployment", |machines| {
         machines.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         machines.spec.replicas = Some(3);
     });
@@ -60,7 +60,7 @@ fn a_machine_deployment_survives() {
 
 #[test]
 fn a_pod_survives() {
-    survives::<crate::pod::Pod>("pod", |pod| {
+    survives::<types::pod::Pod>("pod", |pod| {
         pod.metadata.labels.insert("kept".to_owned(), "yes".to_owned());
         pod.spec.as_mut().unwrap().containers[0].image = Some("nginx:2".to_owned());
     });

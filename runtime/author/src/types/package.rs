@@ -1,0 +1,160 @@
+//! The package of a project's types in Rust. Entry point: [`package`].
+//!
+//! A schema can be hundreds of structs, which is a minute of compiling. In a package of their own they are compiled once, and not at each save of the
+//! guest.
+
+use super::header::MARK;
+use toml::{Table, Value};
+
+/// Its name, and its folder in the project.
+pub const NAME: &str = "types";
+/// The crate that types use, as a project names it.
+const SDK: &str = "windlass-sdk";
+
+/// Why a project gets no package.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// The project's manifest is broken.
+    #[error("Cargo.toml: {0}")]
+    Broken(#[from] toml::de::Error),
+    /// Types use the SDK.
+    #[error(
+        "Cargo.toml has no dependency windlass-sdk, which types need: add it, or write plain modules with --into src"
+    )]
+    SdkMissing,
+    /// The name is taken.
+    #[error(
+        "Cargo.toml has another dependency {NAME}: rename it there (package = \"{NAME}\"), or write plain modules with --into src"
+    )]
+    OtherDependency,
+}
+
+/// The files of the package, and of the project that depends on it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Package {
+    /// `types/Cargo.toml`.
+    pub manifest: String,
+    /// `types/src/lib.rs`.
+    pub library: String,
+    /// The project's Cargo.toml with the dependency; `None`: it has it already, or has no table to which it can be added.
+    pub project: Option<String>,
+}
+
+/// Whether a Cargo.toml is of a package that was written here.
+pub fn is_package(manifest: &str) -> bool {
+    manifest.contains(MARK)
+}
+
+/// The package for a project with this Cargo.toml. `modules`: the files of the package's `src` that were written here, such as `website.rs`.
+///
+/// # Errors
+/// When Cargo.toml is broken, lacks the SDK, or means something else by `types`.
+pub fn package(project: &str, modules: &[String]) -> Result<Package, PackageError> {
+    let parsed: Table = project.parse()?;
+    let dependency = |name| parsed.get("dependencies")?.get(name);
+    let sdk = dependency(SDK).ok_or(PackageError::SdkMissing)?;
+    let own = dependency(NAME);
+    if own.is_some_and(|it| it.get("path").and_then(Value::as_str) != Some(NAME)) {
+        return Err(PackageError::OtherDependency);
+    }
+    let project = own.is_none().then(|| depending(project)).flatten();
+    Ok(Package {
+        manifest: format!(
+            "# {MARK}\n# A package of its own, so that a save of the guest does not compile the types again.\n\n[package]\nname = \"{NAME}\"\n\
+             version = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n[dependencies]\nserde = {{ version = \"1\", features = [\"derive\"] }}\n\
+             serde_json = \"1\"\n{SDK} = {}\n",
+            from_below(sdk.clone())
+        ),
+        library: library(modules),
+        project,
+    })
+}
+
+/// A module for each file.
+fn library(modules: &[String]) -> String {
+    let mut names: Vec<&str> = modules
+        .iter()
+        .filter_map(|file| file.strip_suffix(".rs"))
+        .collect();
+    names.sort_unstable();
+    let modules: String = names
+        .into_iter()
+        .map(|name| format!("pub mod {name};\n"))
+        .collect();
+    format!("//! {MARK}\n\n{modules}")
+}
+
+/// A dependency as a package in a folder of the project has it.
+fn from_below(mut dependency: Value) -> Value {
+    if let Some(table) = dependency.as_table_mut() {
+        table.remove("optional");
+        if let Some(Value::String(path)) = table.get_mut("path") {
+            *path = format!("../{path}");
+        }
+    }
+    dependency
+}
+
+/// A Cargo.toml with the package among its dependencies; the rest stays as it was written.
+fn depending(project: &str) -> Option<String> {
+    let head = "[dependencies]";
+    let at = project.find(&format!("\n{head}\n"))? + 1 + head.len();
+    let (before, after) = project.split_at(at);
+    Some(format!("{before}\n{NAME} = {{ path = \"{NAME}\" }}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROJECT: &str = "[package]\nname = \"demo\"\n\n# What it uses.\n[dependencies]\nserde = \"1\"\nwindlass-sdk = { path = \"sdk\", optional = true }\n";
+
+    #[test]
+    fn a_project_gets_the_package_once() {
+        let modules = ["website.rs", "alert.rs"].map(str::to_owned);
+        let made = package(PROJECT, &modules).unwrap();
+        assert!(is_package(&made.manifest) && !is_package(PROJECT));
+        let manifest: Table = made.manifest.parse().unwrap();
+        let sdk = &manifest["dependencies"][SDK];
+        assert_eq!(sdk.to_string(), "{ path = \"../sdk\" }");
+        assert!(
+            made.library.ends_with("pub mod alert;\npub mod website;\n"),
+            "{}",
+            made.library
+        );
+        let project = made.project.unwrap();
+        assert_eq!(
+            project,
+            PROJECT.replace("serde =", "types = { path = \"types\" }\nserde =")
+        );
+        assert_eq!(package(&project, &modules).unwrap().project, None);
+    }
+
+    #[test]
+    fn a_dependency_of_a_workspace_or_a_version_stays() {
+        for (of, expected) in [
+            ("{ workspace = true }", "{ workspace = true }"),
+            ("\"0.1\"", "\"0.1\""),
+        ] {
+            let project = PROJECT.replace("{ path = \"sdk\", optional = true }", of);
+            let made = package(&project, &[]).unwrap();
+            let line = format!("{SDK} = {expected}\n");
+            assert!(made.manifest.contains(&line), "{}", made.manifest);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (project, expected) in [
+            ("[dependencies]\n".to_owned(), "no dependency windlass-sdk"),
+            (
+                PROJECT.replace("serde =", "types ="),
+                "another dependency types",
+            ),
+            ("[dependencies".to_owned(), "Cargo.toml: "),
+        ] {
+            let said = package(&project, &[]).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+}
