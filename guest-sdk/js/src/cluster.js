@@ -12,6 +12,7 @@ import { createOrUpdate, ensure, setStatus } from './desired.js';
 import { ApiError, calling } from './errors.js';
 import { ensureFinalizer, removeFinalizer } from './finalizers.js';
 import { deleting, madeHere, operation, page, selecting, settle } from './operation.js';
+import { begun } from './random.js';
 
 /** @type {RawCluster[]} The handles of the call that runs; the host calls a guest once at a time. */
 const handles = [];
@@ -24,6 +25,7 @@ const handles = [];
  * @returns {T}
  */
 export function during(call) {
+  begun();
   try {
     return call();
   } finally {

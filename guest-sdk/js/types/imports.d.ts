@@ -12,6 +12,10 @@ declare module 'windlass:runtime/log@0.1.0' {
   export const write: import('./contract.js').Host['log'];
 }
 
+declare module 'wasi:random/random@0.2.0' {
+  export const getRandomBytes: (length: number) => Uint8Array;
+}
+
 declare module 'windlass:runtime/fleet@0.1.0' {
   export const clusters: import('./contract.js').Fleet['clusters'];
   export const open: import('./contract.js').Fleet['open'];

@@ -1,6 +1,10 @@
 /* Cases about events, the log, the configuration and the time. */
 
+/* For getentropy, which C17 does not have. */
+#define _DEFAULT_SOURCE
+
 #include <string.h>
+#include <unistd.h>
 
 #include "words.h"
 
@@ -45,5 +49,17 @@ windlass_result times(const scene *scene) {
     size_t length = strlen(first);
     windlass_info("clock", "length", number((long long)length), "zone", first + length - 1, "forward",
                   yes(strcmp(second, first) >= 0), NULL);
+    return windlass_done();
+}
+
+/* Two random numbers. C's own rand() needs a seed, and this is where it comes
+ * from. */
+windlass_result draws(const scene *scene) {
+    (void)scene;
+    long long first = 0, second = 0;
+    if (getentropy(&first, sizeof first) != 0 || getentropy(&second, sizeof second) != 0) {
+        return windlass_retry("there are no random numbers");
+    }
+    windlass_info("random", "first", number(first), "second", number(second), NULL);
     return windlass_done();
 }

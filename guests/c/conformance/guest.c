@@ -21,7 +21,7 @@ static const struct {
     {"patch", patching}, {"apply", applying}, {"status", status},       {"delete", deleting}, {"collection", collection},
     {"ensure", ensuring},
     {"batch", batch},    {"text", text},      {"large", large},         {"events", events},   {"log", lines},
-    {"config", config},  {"clock", times},    {"clusters", clusters},   {"open", opening},    {"across", across},
+    {"config", config},  {"clock", times},    {"random", draws},     {"clusters", clusters},   {"open", opening},    {"across", across},
     {"codes", codes},    {"limits", limits},  {"cancelled", cancelled},
 };
 

@@ -62,6 +62,7 @@ windlass_result events(const scene *scene);
 windlass_result lines(const scene *scene);
 windlass_result config(const scene *scene);
 windlass_result times(const scene *scene);
+windlass_result draws(const scene *scene);
 windlass_result clusters(const scene *scene);
 windlass_result opening(const scene *scene);
 windlass_result across(const scene *scene);

@@ -103,7 +103,7 @@ var cases = map[string]func(*scene) error{
 	"read": read, "list": list, "many": many,
 	"create": create, "update": update, "patch": patch, "apply": apply, "status": status, "delete": remove,
 	"ensure": ensure, "collection": collection, "batch": batch, "text": text, "large": large,
-	"events": events, "log": logLines, "config": config, "clock": clock,
+	"events": events, "log": logLines, "config": config, "clock": clock, "random": random,
 	"clusters": clusters, "open": open, "across": across,
 	"codes": codes, "limits": limits, "cancelled": cancelled,
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"math/rand"
 	"strings"
 	"time"
 
@@ -52,5 +53,11 @@ func clock(*scene) error {
 	first, second := windlass.Now(), windlass.Now()
 	text := first.Format(form)
 	slog.Info("clock", "length", len(text), "zone", text[len(text)-1:], "forward", !second.Before(first.Truncate(time.Millisecond)))
+	return nil
+}
+
+// random: two random numbers.
+func random(*scene) error {
+	slog.Info("random", "first", rand.Int63(), "second", rand.Int63())
 	return nil
 }

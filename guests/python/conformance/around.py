@@ -1,5 +1,7 @@
 """Cases about events, the log, the configuration and the time. Entry points: a function for each."""
 
+import random
+
 import windlass
 from windlass import log
 from words import Scene, names, shown
@@ -43,3 +45,8 @@ def clock(_scene: Scene) -> None:
     first, second = windlass.now(), windlass.now()
     text = windlass.timestamp(first)
     log.info("clock", length=len(text), zone=text[-1], forward=shown(second >= first))
+
+
+def draws(_scene: Scene) -> None:
+    """Two random numbers."""
+    log.info("random", first=random.random(), second=random.random())

@@ -38,6 +38,7 @@ CASES: dict[str, Callable[[Scene], windlass.Action | None]] = {
     "log": around.lines,
     "config": around.config,
     "clock": around.clock,
+    "random": around.draws,
     "clusters": clusters.clusters,
     "open": clusters.open,
     "across": clusters.across,

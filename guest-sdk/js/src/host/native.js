@@ -42,3 +42,6 @@ export const log = (level, message, fields) => host().log(level, message, fields
 
 /** @type {Host['now']} */
 export const now = () => host().now();
+
+/** @type {(() => Uint8Array) | undefined} The engine of a process has a generator of its own. */
+export const seed = undefined;

@@ -10,7 +10,7 @@ import { cancelled, codes, limits } from './failing';
 import { across, clusters, open } from './others';
 import { list, many, read } from './reading';
 import { ConfigMap, Deployment, type Scene, named, refuse, shown } from './scene';
-import { clock, configuration, events, lines } from './settings';
+import { clock, configuration, events, lines, random } from './settings';
 import { apply, batch, collection, create, ensure, large, patch, remove, status, text, update } from './writing';
 
 /** The label of a ConfigMap that asks for a case. Its value is the case's name. */
@@ -24,7 +24,7 @@ const FOR = 'conformance.windlass.dev/for';
 const CASES: Record<string, (scene: Scene) => void> = {
   read, list, many,
   create, update, patch, apply, status, delete: remove, ensure, collection, batch, text, large,
-  events, log: lines, config: configuration, clock,
+  events, log: lines, config: configuration, clock, random,
   clusters, open, across,
   codes, limits, cancelled,
 }; // prettier-ignore

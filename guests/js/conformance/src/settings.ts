@@ -34,3 +34,8 @@ export function clock(): void {
   const [first, second] = [now().toISOString(), now().toISOString()];
   log.info('clock', { length: first.length, zone: first.at(-1), forward: second >= first });
 }
+
+/** Two random numbers. */
+export function random(): void {
+  log.info('random', { first: Math.random(), second: Math.random() });
+}

@@ -3,13 +3,14 @@
 
 mod base;
 mod bundle;
+mod wit;
 
 use super::components::Components;
 use super::inputs::Inputs;
 use super::settings::{self, World, check_entry, read_json};
 use super::source::Source;
 use super::tool::Tool;
-use super::{Bases, BuildError, WORK, contract, io_error};
+use super::{Bases, BuildError, WORK, io_error};
 use base::Base;
 use bundle::Bundler;
 use serde::Deserialize;
@@ -105,7 +106,7 @@ pub(super) async fn build(
         let componentizer = Componentizer {
             program: &componentizer,
             source,
-            wit: contract::folder(package)?,
+            wit: wit::folder(package, work, world)?,
             world,
         };
         if let Some(bases) = bases {
@@ -153,7 +154,7 @@ impl Componentizer<'_> {
         Tool::new(self.program, &self.source.guest, NODE)
             .arg("--wit")
             .arg(&self.wit)
-            .args(["--world", self.world.name(), "--js"])
+            .args(["--world", wit::WORLD, "--js"])
             .arg(module)
             .args(["--sync", "-o"])
             .arg(component)

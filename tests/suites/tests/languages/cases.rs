@@ -1,4 +1,4 @@
-//! The cases, as far as the suite has to know them. Entry points: [`CASES`] and [`SHORT`].
+//! The cases, as far as the suite has to know them. Entry points: [`CASES`], [`SHORT`] and [`RANDOM`].
 
 /// A case of `guests/conformance/README.md`.
 pub(crate) struct Case {
@@ -68,6 +68,9 @@ pub(crate) const CASES: &[Case] = &[
 /// Those that run on a real server alone: `steady`.
 const REAL: &[Case] = &[case("ensure")];
 
+/// The one whose runs differ: `random`.
+pub(crate) const RANDOM: &[Case] = &[case("random")];
+
 /// Those that the host has to end.
 pub(crate) const SHORT: &[Case] = &[case("cancelled")];
 
@@ -97,6 +100,7 @@ mod tests {
             .iter()
             .chain(SHORT)
             .chain(REAL)
+            .chain(RANDOM)
             .map(|case| case.name.to_owned())
             .filter(|name| !NO_CASES.contains(&name.as_str()))
             .collect();

@@ -13,6 +13,7 @@ mod contract;
 mod components;
 mod described;
 mod native;
+mod random;
 mod server;
 mod stage;
 mod steady;
@@ -112,6 +113,16 @@ async fn go_does_as_the_native_one() -> Result<()> {
 #[ignore = "needs other languages' tools"]
 async fn c_does_as_the_native_one() -> Result<()> {
     does_as_the_native_one("c").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs other languages' tools"]
+async fn each_run_draws_random_numbers_of_its_own() -> Result<()> {
+    let _shared = QUIET.read().await;
+    for language in ["js", "python", "go", "c"] {
+        random::differs(language).await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,7 +49,7 @@ pub(crate) const RUST: Language = Language {
 pub(crate) const TYPESCRIPT: Language = Language {
     lang: "typescript",
     unit_tests: "npm install --no-audit --no-fund && npm test",
-    says: "$ node_modules/.bin/componentize-qjs --wit sdk/wit --world reconcile",
+    says: "$ node_modules/.bin/componentize-qjs --wit .windlass/build/wit --world in-javascript",
     source: "src/reconciler.ts",
 };
 

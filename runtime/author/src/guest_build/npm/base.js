@@ -8,12 +8,14 @@ import * as client from 'windlass:runtime/client@0.1.0';
 import * as clock from 'windlass:runtime/clock@0.1.0';
 import * as config from 'windlass:runtime/config@0.1.0';
 import * as log from 'windlass:runtime/log@0.1.0';
+import * as random from 'wasi:random/random@0.2.0';
 
 const hosts = {
   'windlass:runtime/client@0.1.0': client,
   'windlass:runtime/clock@0.1.0': clock,
   'windlass:runtime/config@0.1.0': config,
   'windlass:runtime/log@0.1.0': log,
+  'wasi:random/random@0.2.0': random,
 };
 
 let isLoading = false;

@@ -59,6 +59,7 @@ impl Bundler<'_> {
             .args([
                 "--main-fields=module,main",
                 "--external:windlass:*",
+                "--external:wasi:*",
                 "--log-level=warning",
                 "--sourcemap=external",
                 "--sources-content=false",
