@@ -17,10 +17,10 @@ pub(crate) fn typescript() -> Result<(String, Project)> {
     let of_sdk = |file: &str| [sdk("js").join("types").join(file)];
     let config = json!({
         "compilerOptions": {
-            "strict": true, "noEmit": true, "module": "esnext", "moduleResolution": "bundler", "target": "es2022", "types": [],
+            "strict": true, "noEmit": true, "module": "esnext", "moduleResolution": "bundler", "target": "es2022", "lib": ["es2022"], "types": [],
             "paths": {"windlass-sdk": of_sdk("index.d.ts"), "windlass-sdk/fleet": of_sdk("fleet.d.ts"), "windlass-sdk/testing": of_sdk("testing.d.ts")},
         },
-        "include": ["*.ts"],
+        "include": ["*.ts", sdk("js").join("types/globals.d.ts")],
     });
     project.write("tsconfig.json", config.to_string())?;
     Ok((tsc.display().to_string(), project))
@@ -45,6 +45,41 @@ async fn types_in_typescript_are_checked_where_they_are_used() -> Result<()> {
             error.contains("use.ts(7,") || error.contains("use.ts(8,"),
             "{error}"
         );
+    }
+    Ok(())
+}
+
+/// A project of `new` knows what the engine of a component has, and its unit tests what Node.js has.
+#[tokio::test]
+#[ignore = "needs other languages' tools"]
+async fn what_the_engine_does_not_have_is_a_type_error_in_typescript() -> Result<()> {
+    let modules = windlass_harness::repository().join("guests/js/node_modules");
+    let tsc = modules.join(".bin/tsc").display().to_string();
+    let project = Project::new()?;
+    let new = ["new", "guest", "--lang", "typescript"];
+    windlass(project.path(), new).await?.expect_code(0)?;
+    let folder = project.path().join("guest");
+    std::os::unix::fs::symlink(&modules, folder.join("node_modules"))?;
+    for config in ["tsconfig.json", "tsconfig.test.json"] {
+        succeeds(&folder, &tsc, &["-p", config]).await?;
+    }
+    let source = folder.join("src/reconciler.ts");
+    let right = fs::read_to_string(&source)?;
+    fs::write(&source, format!("{right}\nconsole.info(atob('YQ=='));\n"))?;
+    succeeds(&folder, &tsc, &["-p", "."]).await?;
+    for wrong in [
+        "fetch('https://a.b')",
+        "process.exit()",
+        "Buffer.from('a')",
+        "setTimeout(() => {}, 1)",
+        "new TextEncoder()",
+        "new URL('https://a.b')",
+        "document.title",
+    ] {
+        fs::write(&source, format!("{right}\n{wrong};\n"))?;
+        let error = succeeds(&folder, &tsc, &["-p", "."]).await;
+        let error = error.err().context(wrong)?.to_string();
+        ensure!(error.contains("Cannot find name"), "{wrong}: {error}");
     }
     Ok(())
 }
