@@ -1,8 +1,11 @@
 package windlass
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -102,4 +105,52 @@ func (o Object) SetCondition(condition Condition) bool {
 	}
 	o.Set(next, "status", "conditions")
 	return true
+}
+
+// ConditionOf is [Object.Condition] of an object of any type.
+func ConditionOf(object Identified, kind string) (*Condition, error) {
+	read, err := objectOf(object)
+	return read.Condition(kind), err
+}
+
+// SetCondition is [Object.SetCondition] for an object of any type; a struct has its status in a field of this name, and there the conditions.
+// It reports whether that changed anything.
+func SetCondition(object Identified, condition Condition) (bool, error) {
+	read, err := objectOf(object)
+	if err != nil || !read.SetCondition(condition) {
+		return false, err
+	}
+	if _, is := object.(Object); is {
+		return true, nil
+	}
+	if err := takeStatus(object, read); err != nil {
+		return false, err
+	}
+	if there, err := ConditionOf(object, condition.Type); err != nil || there == nil {
+		return false, cmp.Or(err, refused(named(read)+": its type has no status.conditions"))
+	}
+	return true, nil
+}
+
+// takeStatus gives a struct the status of an object, and changes none of its other fields.
+func takeStatus(object Identified, from Object) error {
+	into := reflect.ValueOf(object)
+	if into.Kind() != reflect.Pointer || into.Elem().Kind() != reflect.Struct {
+		return refused(named(from) + ": take a pointer to a struct")
+	}
+	text, err := json.Marshal(Object{"status": from["status"]})
+	if err != nil {
+		return unfit("encode", object.GVK(), err)
+	}
+	made := reflect.New(into.Elem().Type())
+	if err := decodeInto(object.GVK(), string(text), made.Interface()); err != nil {
+		return err
+	}
+	for i := range made.Elem().NumField() {
+		name, _, _ := strings.Cut(made.Elem().Type().Field(i).Tag.Get("json"), ",")
+		if name == "status" {
+			into.Elem().Field(i).Set(made.Elem().Field(i))
+		}
+	}
+	return nil
 }

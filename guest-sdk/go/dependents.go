@@ -28,14 +28,14 @@ type Dependents struct {
 	Ready func(Object) string
 	// Recheck is when to look again while something is not ready and no event comes. 0 stands for 10 s.
 	Recheck time.Duration
-	// Status are further fields of the primary object's status: see [Dependents.WithStatus].
-	Status map[string]any
+	// Status has further fields of the primary object's status: see [Dependents.WithStatus].
+	Status any
 	// Cleanup runs when the primary object is being deleted, and may run several times; nil: nothing. It may fail with [NotReady].
 	Cleanup func() error
 }
 
-// WithStatus is d with further fields of the primary object's status.
-func (d Dependents) WithStatus(status map[string]any) Dependents {
+// WithStatus is d with further fields of the primary object's status: a map, or a struct. Its conditions are left out.
+func (d Dependents) WithStatus(status any) Dependents {
 	d.Status = status
 	return d
 }
@@ -65,7 +65,11 @@ func (d Dependents) Indexes(further ...Index) []Index {
 // Reconcile applies the desired objects, deletes those that are no longer desired, and sets the conditions Ready and Progressing of the
 // primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents that are not
 // owned, and removes the finalizer. A failure of one keeps none of the others from being applied or deleted.
-func (d Dependents) Reconcile(cluster *Cluster, primary Object, desired ...Object) (Result, error) {
+func (d Dependents) Reconcile(cluster *Cluster, of Identified, desired ...Identified) (done Result, err error) {
+	primary, err := objectOf(of)
+	if err != nil {
+		return done, err
+	}
 	if d.Recheck == 0 {
 		d.Recheck = 10 * time.Second
 	}
@@ -79,9 +83,13 @@ func (d Dependents) Reconcile(cluster *Cluster, primary Object, desired ...Objec
 }
 
 // keep brings the dependents of a living object to their desired state.
-func (d Dependents) keep(cluster *Cluster, primary Object, objects []Object) (done Result, err error) {
+func (d Dependents) keep(cluster *Cluster, primary Object, objects []Identified) (done Result, err error) {
 	wanted := make([]desired, len(objects))
-	for i, object := range objects {
+	for i, of := range objects {
+		object, err := objectOf(of)
+		if err != nil {
+			return done, err
+		}
 		if wanted[i], err = d.prepared(primary, object); err != nil {
 			return done, err
 		}
@@ -155,7 +163,7 @@ func (d Dependents) prepared(primary, object Object) (none desired, err error) {
 	made.Set(primary.UID(), "metadata", "labels", ownerLabel)
 	switch namespace := primary.Key().Namespace; {
 	case namespace == "" || namespace == made.Key().Namespace:
-		if err := made.SetController(primary.ControllerReference()); err != nil {
+		if err := made.SetController(primary); err != nil {
 			return none, err
 		}
 	case d.Finalizer == "":
@@ -200,7 +208,7 @@ func (d Dependents) notOwned(cluster *Cluster, primary Object) ([]Object, error)
 }
 
 // report writes the conditions Ready and Progressing.
-func report(cluster *Cluster, primary Object, reason, message string, status map[string]any) error {
+func report(cluster *Cluster, primary Object, reason, message string, status any) error {
 	present, err := cluster.Get(primary.GVK(), primary.Key())
 	if err != nil || present == nil {
 		return err
@@ -214,10 +222,14 @@ func report(cluster *Cluster, primary Object, reason, message string, status map
 		is := (kind == "Ready") == (reason == "Ready")
 		next.SetCondition(Condition{Type: kind, Status: StatusOf(is), Reason: reason, Message: message, ObservedGeneration: generation})
 	}
-	wanted := map[string]any{"conditions": next.At("status", "conditions")}
-	for name, value := range status {
-		wanted[name] = value
+	wanted, err := copied(status)
+	if err != nil {
+		return err
 	}
+	if wanted == nil {
+		wanted = Object{}
+	}
+	wanted["conditions"] = next.At("status", "conditions")
 	_, err = cluster.writeStatus(primary.GVK(), primary.Key(), present, wanted)
 	return err
 }

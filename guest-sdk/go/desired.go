@@ -32,8 +32,12 @@ func (w Written) Changed() bool { return w.Effect != Unchanged }
 
 // Ensure is [Cluster.Apply] with [Force], only if something differs: a field that is not as desired, or one that was applied by
 // Ensure before and is no longer desired. The annotation windlass.dev/applied has a fingerprint of what was applied.
-func (c *Cluster) Ensure(object Object) (Written, error) {
-	wanted, err := desiredOf(object)
+func (c *Cluster) Ensure(object Identified) (Written, error) {
+	untyped, err := objectOf(object)
+	if err != nil {
+		return Written{}, err
+	}
+	wanted, err := desiredOf(untyped)
 	if err != nil {
 		return Written{}, err
 	}
@@ -82,9 +86,9 @@ func (c *Cluster) CreateOrUpdate(kind GroupVersionKind, key ObjectKey, change fu
 	return Written{stored, Updated}, err
 }
 
-// SetStatus gives the status these fields; nil removes one. It reads the object and patches only what differs, at the version that was
+// SetStatus gives the status these fields, of a map or of a struct; nil removes one. It reads the object and patches only what differs, at the version that was
 // read: the error is conflict if another wrote it meanwhile.
-func (c *Cluster) SetStatus(kind GroupVersionKind, key ObjectKey, status map[string]any) (Written, error) {
+func (c *Cluster) SetStatus(kind GroupVersionKind, key ObjectKey, status any) (Written, error) {
 	present, err := c.Get(kind, key)
 	if err != nil {
 		return Written{}, err
@@ -93,7 +97,7 @@ func (c *Cluster) SetStatus(kind GroupVersionKind, key ObjectKey, status map[str
 }
 
 // writeStatus patches what differs from an object that was read.
-func (c *Cluster) writeStatus(kind GroupVersionKind, key ObjectKey, present Object, status map[string]any) (Written, error) {
+func (c *Cluster) writeStatus(kind GroupVersionKind, key ObjectKey, present Object, status any) (Written, error) {
 	wanted, err := copied(status)
 	if err != nil {
 		return Written{}, err
@@ -118,7 +122,7 @@ func (c *Cluster) writeStatus(kind GroupVersionKind, key ObjectKey, present Obje
 }
 
 // copied is a copy with the types that a value has when it is read.
-func copied(value map[string]any) (Object, error) {
+func copied(value any) (Object, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, unfit("encode", "an object", err)

@@ -24,22 +24,30 @@ func (o Object) HasFinalizer(finalizer string) bool {
 
 // EnsureFinalizer adds a finalizer to an object that was read, unless it has it or is being deleted. The error is conflict if the
 // object has changed.
-func (c *Cluster) EnsureFinalizer(object Object, finalizer string) (Written, error) {
-	if object.Deleting() || object.HasFinalizer(finalizer) {
-		return Written{object, Unchanged}, nil
+func (c *Cluster) EnsureFinalizer(object Identified, finalizer string) (Written, error) {
+	read, err := objectOf(object)
+	if err != nil {
+		return Written{}, err
 	}
-	return c.writeFinalizers(object, append(object.Finalizers(), finalizer))
+	if read.Deleting() || read.HasFinalizer(finalizer) {
+		return Written{read, Unchanged}, nil
+	}
+	return c.writeFinalizers(read, append(read.Finalizers(), finalizer))
 }
 
 // RemoveFinalizer removes a finalizer from an object that was read, if it has it. The error is conflict if the object has changed.
-func (c *Cluster) RemoveFinalizer(object Object, finalizer string) (Written, error) {
-	if !object.HasFinalizer(finalizer) {
-		return Written{object, Unchanged}, nil
+func (c *Cluster) RemoveFinalizer(object Identified, finalizer string) (Written, error) {
+	read, err := objectOf(object)
+	if err != nil {
+		return Written{}, err
 	}
-	others := slices.DeleteFunc(object.Finalizers(), func(each string) bool { return each == finalizer })
-	written, err := c.writeFinalizers(object, others)
+	if !read.HasFinalizer(finalizer) {
+		return Written{read, Unchanged}, nil
+	}
+	others := slices.DeleteFunc(read.Finalizers(), func(each string) bool { return each == finalizer })
+	written, err := c.writeFinalizers(read, others)
 	if IsNotFound(err) {
-		return Written{object, Unchanged}, nil
+		return Written{read, Unchanged}, nil
 	}
 	return written, err
 }

@@ -102,35 +102,38 @@ func (o Object) Controller() *OwnerReference {
 
 // SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
 // event on the object enqueues owner. If the object has another controller, the error is conflict.
-func (o Object) SetController(owner OwnerReference) error {
+// The error is invalid for an owner in another namespace.
+func (o Object) SetController(owner Identified) error {
 	if err := inReach(owner, o.GVK().Kind, o.Key()); err != nil {
 		return err
 	}
-	if err := takenBy(o.Controller(), owner, o.GVK().Kind, o.Key()); err != nil {
+	reference := controllerReference(owner)
+	if err := takenBy(o.Controller(), reference, o.GVK().Kind, o.Key()); err != nil {
 		return err
 	}
-	reference := map[string]any{
-		"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID,
+	fields := map[string]any{
+		"apiVersion": reference.APIVersion, "kind": reference.Kind, "name": reference.Name, "uid": reference.UID,
 		"controller": true, "blockOwnerDeletion": true,
 	}
 	references, _ := o.At("metadata", "ownerReferences").([]any)
 	for i, there := range references {
-		if fields, _ := there.(map[string]any); fields["uid"] == owner.UID {
-			references[i] = reference
+		if before, _ := there.(map[string]any); before["uid"] == reference.UID {
+			references[i] = fields
 			return nil
 		}
 	}
-	o.Set(append(references, reference), "metadata", "ownerReferences")
+	o.Set(append(references, fields), "metadata", "ownerReferences")
 	return nil
 }
 
 // inReach is the error for an owner in another namespace: the garbage collector looks for an owner in the namespace of what it owns.
-func inReach(owner OwnerReference, kind string, key ObjectKey) error {
-	if owner.namespace == "" || owner.namespace == key.Namespace {
+func inReach(owner Identified, kind string, key ObjectKey) error {
+	by := owner.Key()
+	if by.Namespace == "" || by.Namespace == key.Namespace {
 		return nil
 	}
-	by := ObjectKey{Namespace: owner.namespace, Name: owner.Name}
-	return refused(fmt.Sprintf("%s %v cannot be owned by %s %v: an owner is of the same namespace, or of none", kind, key, owner.Kind, by))
+	of := owner.GVK().Kind
+	return refused(fmt.Sprintf("%s %v cannot be owned by %s %v: an owner is of the same namespace, or of none", kind, key, of, by))
 }
 
 // takenBy is the error if the object has another controller.
@@ -145,21 +148,18 @@ func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key 
 }
 
 // OwnerReference is the owner reference that makes this object an owner of another one, which it does not manage.
-func (o Object) OwnerReference() OwnerReference {
-	reference := o.ControllerReference()
-	reference.Controller, reference.BlockOwnerDeletion = false, false
-	return reference
-}
+func (o Object) OwnerReference() OwnerReference { return ownerReference(o) }
 
 // SetOwner adds owner to the owners of the object, unless it is one. The object is deleted after its last owner.
 // The error is invalid for an owner in another namespace, which the garbage collector would take for one that is gone.
-func (o Object) SetOwner(owner OwnerReference) error {
-	if err := inReach(owner, o.GVK().Kind, o.Key()); err != nil || o.isOwnedBy(owner.UID) {
+func (o Object) SetOwner(owner Identified) error {
+	reference := ownerReference(owner)
+	if err := inReach(owner, o.GVK().Kind, o.Key()); err != nil || o.isOwnedBy(reference.UID) {
 		return err
 	}
 	references, _ := o.At("metadata", "ownerReferences").([]any)
-	reference := map[string]any{"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID}
-	o.Set(append(references, reference), "metadata", "ownerReferences")
+	fields := map[string]any{"apiVersion": reference.APIVersion, "kind": reference.Kind, "name": reference.Name, "uid": reference.UID}
+	o.Set(append(references, fields), "metadata", "ownerReferences")
 	return nil
 }
 
@@ -174,15 +174,23 @@ func (o Object) isOwnedBy(uid string) bool {
 }
 
 // ControllerReference is the owner reference that makes this object the controller of another one.
-func (o Object) ControllerReference() OwnerReference {
-	return controllerReference(o.GVK(), o.Key(), o.UID())
+func (o Object) ControllerReference() OwnerReference { return controllerReference(o) }
+
+func (o Object) uid() string { return o.UID() }
+
+func ownerReference(of Identified) OwnerReference {
+	kind := of.GVK()
+	reference := OwnerReference{APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: of.Key().Name}
+	if read, is := of.(interface{ uid() string }); is {
+		reference.UID = read.uid()
+	}
+	return reference
 }
 
-func controllerReference(kind GroupVersionKind, key ObjectKey, uid string) OwnerReference {
-	return OwnerReference{
-		APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: key.Name, UID: uid, Controller: true, BlockOwnerDeletion: true,
-		namespace: key.Namespace,
-	}
+func controllerReference(of Identified) OwnerReference {
+	reference := ownerReference(of)
+	reference.Controller, reference.BlockOwnerDeletion = true, true
+	return reference
 }
 
 // UnmarshalJSON reads whole numbers as int64, so that they are written as they were read.

@@ -315,6 +315,13 @@ func (a specArguments) dependents(h *specHost) Dependents {
 	})
 }
 
+func identified(objects []Object) (all []Identified) {
+	for _, object := range objects {
+		all = append(all, object)
+	}
+	return all
+}
+
 func present(condition *Condition) any {
 	if condition == nil {
 		return nil
@@ -360,9 +367,9 @@ func (c *specCase) run(h *specHost) (any, error) {
 	case "controllerReference":
 		return a.Owner.ControllerReference(), nil
 	case "setOwner":
-		return nil, a.Object.SetOwner(a.Owner.OwnerReference())
+		return nil, a.Object.SetOwner(a.Owner)
 	case "setController":
-		return nil, a.Object.SetController(a.Owner.ControllerReference())
+		return nil, a.Object.SetController(a.Owner)
 	case "controllerOf":
 		return a.Object.Controller(), nil
 	case "ensure":
@@ -409,7 +416,7 @@ func (c *specCase) run(h *specHost) (any, error) {
 		}
 		return fingerprint(value["value"]), nil
 	case "dependents":
-		return h.reconciled(func() (Result, error) { return a.dependents(h).Reconcile(cluster, a.Primary, a.Desired...) })
+		return h.reconciled(func() (Result, error) { return a.dependents(h).Reconcile(cluster, a.Primary, identified(a.Desired)...) })
 	case "describeDependents":
 		var watches, indexes []any
 		for _, watch := range a.dependents(h).Watches() {

@@ -1,6 +1,9 @@
 package windlass
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Kinded is a type with a method that returns its kind: a struct with the fields that a guest needs.
 //
@@ -60,9 +63,6 @@ type OwnerReference struct {
 	Controller bool `json:"controller,omitempty"`
 	// BlockOwnerDeletion: a foreground deletion of the owner waits for the object.
 	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
-
-	// Of the owner; "" where it is cluster-scoped or unknown.
-	namespace string
 }
 
 // Key is the namespace and name.
@@ -83,27 +83,79 @@ func (m *ObjectMeta) Controller() *OwnerReference {
 
 // SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
 // event on the object enqueues owner. If the object has another controller, the error is conflict.
-func (m *ObjectMeta) SetController(owner OwnerReference) error {
+// The error is invalid for an owner in another namespace.
+func (m *ObjectMeta) SetController(owner Identified) error {
 	if err := inReach(owner, "object", m.Key()); err != nil {
 		return err
 	}
-	if err := takenBy(m.Controller(), owner, "object", m.Key()); err != nil {
+	reference := controllerReference(owner)
+	if err := takenBy(m.Controller(), reference, "object", m.Key()); err != nil {
 		return err
 	}
-	owner.Controller, owner.BlockOwnerDeletion = true, true
 	for i := range m.OwnerReferences {
-		if m.OwnerReferences[i].UID == owner.UID {
-			m.OwnerReferences[i] = owner
+		if m.OwnerReferences[i].UID == reference.UID {
+			m.OwnerReferences[i] = reference
 			return nil
 		}
 	}
-	m.OwnerReferences = append(m.OwnerReferences, owner)
+	m.OwnerReferences = append(m.OwnerReferences, reference)
+	return nil
+}
+
+// SetOwner adds owner to the owners of the object, unless it is one. The object is deleted after its last owner.
+// The error is invalid for an owner in another namespace, which the garbage collector would take for one that is gone.
+func (m *ObjectMeta) SetOwner(owner Identified) error {
+	if err := inReach(owner, "object", m.Key()); err != nil {
+		return err
+	}
+	reference := ownerReference(owner)
+	for _, there := range m.OwnerReferences {
+		if there.UID == reference.UID {
+			return nil
+		}
+	}
+	m.OwnerReferences = append(m.OwnerReferences, reference)
 	return nil
 }
 
 // ControllerReference is the owner reference that makes an object of this kind and metadata the controller of another one.
 func (m *ObjectMeta) ControllerReference(kind GroupVersionKind) OwnerReference {
-	return controllerReference(kind, m.Key(), m.UID)
+	reference := m.OwnerReference(kind)
+	reference.Controller, reference.BlockOwnerDeletion = true, true
+	return reference
+}
+
+// OwnerReference is the owner reference that makes an object of this kind and metadata an owner of another one, which it does not manage.
+func (m *ObjectMeta) OwnerReference(kind GroupVersionKind) OwnerReference {
+	return OwnerReference{APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: m.Name, UID: m.UID}
+}
+
+// HasFinalizer reports whether the object has this finalizer.
+func (m *ObjectMeta) HasFinalizer(finalizer string) bool {
+	return slices.Contains(m.Finalizers, finalizer)
+}
+
+func (m *ObjectMeta) uid() string { return m.UID }
+
+// As is an object as a struct.
+func As[T Kinded](object Object) (*T, error) {
+	kind, text, err := encode(object)
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](kind, text)
+}
+
+// objectOf is an object of any type without its type.
+func objectOf(of Identified) (Object, error) {
+	if object, is := of.(Object); is {
+		return object, nil
+	}
+	kind, text, err := encode(of)
+	if err != nil {
+		return nil, err
+	}
+	return decodeObject(kind, text)
 }
 
 // Get reads an object into a struct; nil if there is none.

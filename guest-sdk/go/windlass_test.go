@@ -84,9 +84,8 @@ func TestAnObjectAnswersWhatIsAtAPathAndSetsIt(t *testing.T) {
 }
 
 func TestAControllerIsSetBesideOtherOwnersReplacesItselfAndRefusesAnother(t *testing.T) {
-	owner := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","uid":"1"}}`).ControllerReference()
-	other := owner
-	other.Name, other.UID = "c", "2"
+	owner := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","uid":"1"}}`)
+	other := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default","uid":"2"}}`)
 
 	untyped := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","namespace":"default","ownerReferences":[
 		{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"3"}]}}`)
@@ -105,7 +104,7 @@ func TestAControllerIsSetBesideOtherOwnersReplacesItselfAndRefusesAnother(t *tes
 	if !reflect.DeepEqual(references, object(t, string(written)).At("ownerReferences")) || len(references.([]any)) != 2 {
 		t.Errorf("got %v and %s", references, written)
 	}
-	if found := untyped.Controller(); found == nil || found.UID != owner.UID || !found.BlockOwnerDeletion {
+	if found := untyped.Controller(); found == nil || found.UID != owner.UID() || !found.BlockOwnerDeletion {
 		t.Errorf("got %v", found)
 	}
 	refused := untyped.SetController(other)

@@ -59,7 +59,9 @@ func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done 
 	}
 	wanted := &ConfigMap{Data: map[string]string{"greeting": fmt.Sprintf("%s, %s, from %s", c.Greeting, who, cluster.Name())}}
 	wanted.Namespace, wanted.Name = req.Namespace, req.Name+"-"+c.Language
-	wanted.OwnerReferences = []windlass.OwnerReference{asking.ControllerReference(asking.GVK())}
+	if err := wanted.SetController(asking); err != nil {
+		return done, err
+	}
 	present, err := windlass.Get[ConfigMap](cluster, wanted.Key())
 	if err != nil || present != nil && maps.Equal(present.Data, wanted.Data) {
 		return done, err

@@ -30,7 +30,7 @@ func (k keeper) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done
 	if err != nil || primary == nil {
 		return done, err
 	}
-	var desired []windlass.Object
+	var desired []windlass.Identified
 	for name, value := range primary["spec"].(map[string]any) {
 		secret := windlass.NewObject(secrets, req.Sibling(name))
 		secret.Set(value, "data", "copied")

@@ -10,6 +10,7 @@ mod operation;
 mod written;
 
 pub(crate) use applied::Desired;
+pub(crate) use desired::status_fields;
 pub use dynamic::OfKind;
 #[cfg(test)]
 pub(crate) use fingerprint::fingerprint;

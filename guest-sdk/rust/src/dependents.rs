@@ -6,7 +6,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, status_fields};
 use crate::error::{ApiError, Result};
 use crate::readiness;
 use crate::resource::{Condition, Object, Resource, Typed};
@@ -16,7 +16,8 @@ use crate::types::{
 };
 use failures::summary;
 use order::{is_definition, remove};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ pub struct Dependents<'a> {
     finalizer: Option<String>,
     ready: Box<Ready<'a>>,
     recheck: Duration,
-    status: Value,
+    status: Result<Value, ApiError>,
     cleanup: Box<dyn Fn() -> Result<()> + 'a>,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Dependents<'a> {
             finalizer: None,
             ready: Box::new(readiness),
             recheck: RECHECK,
-            status: json!({}),
+            status: Ok(Value::Null),
             cleanup: Box::new(|| Ok(())),
         }
     }
@@ -138,9 +139,10 @@ impl<'a> Dependents<'a> {
         Self { recheck, ..self }
     }
 
-    /// Further fields of the primary object's status.
+    /// Further fields of the primary object's status, of JSON or of a type. Its conditions are left out.
     #[must_use]
-    pub fn status(self, status: Value) -> Self {
+    pub fn status(self, status: impl Serialize) -> Self {
+        let status = status_fields(&status);
         Self { status, ..self }
     }
 
@@ -158,7 +160,7 @@ impl<'a> Dependents<'a> {
     /// primary object, which must have been read. If the primary object is being deleted, it runs the clean-up, deletes the dependents
     /// that are not owned, and removes the finalizer.
     ///
-    /// A failure of one keeps none of the others from being applied or deleted.
+    /// A failure of one keeps none of the others from being applied or deleted. [`crate::objects`] makes `desired` of objects of any types.
     ///
     /// # Errors
     /// Those of the calls; `invalid` for an object of another kind, and for one that cannot be owned without a finalizer.

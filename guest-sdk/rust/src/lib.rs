@@ -129,7 +129,7 @@ pub mod prelude {
     pub use crate::{
         Action, ApiCode, ApiError, Cluster, Condition, Context, Dependents, Description, Enqueue,
         Error, ListOptions, Metadata, Object, ObjectKey, Reconciler, Request, Resource, Result,
-        Typed, Watch, config, debug, error, info, now, warn,
+        Typed, Watch, config, debug, error, info, now, objects, warn,
     };
 }
 

@@ -78,6 +78,33 @@ pub trait Resource: Serialize + DeserializeOwned {
         }
     }
 
+    /// The condition of this type in `status.conditions`.
+    ///
+    /// # Errors
+    /// [`ApiError`] when the object cannot be written as JSON.
+    fn condition(&self, kind: &str) -> Result<Option<Condition>, ApiError> {
+        Ok(Object::of(self)?.condition(kind))
+    }
+
+    /// As [`Object::set_condition`], for an object whose type has `status.conditions`. Only the type's own fields of them are kept.
+    ///
+    /// # Errors
+    /// [`ApiError`] `invalid` when the type has no such field.
+    fn set_condition(&mut self, condition: Condition) -> Result<bool, ApiError> {
+        let kind = condition.kind.clone();
+        let mut object = Object::of(self)?;
+        if !object.set_condition(condition) {
+            return Ok(false);
+        }
+        let next: Self = decode(&object.kind(), &encode(&object)?)?;
+        if next.condition(&kind)?.is_none() {
+            let why = format!("{}: its type has no status.conditions", object.named());
+            return Err(ApiError::new(ApiCode::Invalid, why));
+        }
+        *self = next;
+        Ok(true)
+    }
+
     /// The owner reference that makes this object the controller of another one. The other object is deleted after this one,
     /// and its events enqueue this one.
     fn controller_reference(&self) -> OwnerReference {
@@ -106,6 +133,15 @@ pub trait Resource: Serialize + DeserializeOwned {
 pub trait Typed: Resource {
     /// The kind.
     const KIND: Kind;
+}
+
+/// Objects of any types as those that [`crate::Dependents::reconcile`] takes: `objects![page, servers]`. It ends the function with an
+/// error, as `?` does, if one cannot be written as JSON.
+#[macro_export]
+macro_rules! objects {
+    ($($object:expr),* $(,)?) => {
+        [$($crate::Object::of(&$object)?),*]
+    };
 }
 
 /// The object as the API expects it: with `apiVersion` and `kind`.

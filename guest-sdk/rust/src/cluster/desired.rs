@@ -8,6 +8,7 @@ use crate::resource::{Object, Resource, Typed};
 use crate::types::{
     ApiCode, ApplyOptions, GetOptions, GroupVersionKind, ObjectKey, PatchType, WriteOptions,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 impl Cluster {
@@ -40,7 +41,7 @@ impl Cluster {
         Ok(Written::new(effect, stored))
     }
 
-    /// Gives the status these fields; null removes one. Reads the object and patches only what differs, at the version that was
+    /// Gives the status these fields, of JSON or of a type; null removes one. Reads the object and patches only what differs, at the version that was
     /// read.
     ///
     /// # Errors
@@ -48,7 +49,7 @@ impl Cluster {
     pub fn set_status<T: Typed>(
         &self,
         key: &ObjectKey,
-        status: &Value,
+        status: &impl Serialize,
     ) -> Result<Written<T>, ApiError> {
         let kind = T::KIND.into();
         self.of(GroupVersionKind::clone(&kind))
@@ -136,10 +137,23 @@ impl OfKind<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn set_status(&self, key: &ObjectKey, status: &Value) -> Result<Written<Object>, ApiError> {
+    pub fn set_status(
+        &self,
+        key: &ObjectKey,
+        status: &impl Serialize,
+    ) -> Result<Written<Object>, ApiError> {
+        let status = status_fields(status)?;
         let present = self.get(key)?;
-        self.cluster.write_status(&self.kind, key, present, status)
+        self.cluster.write_status(&self.kind, key, present, &status)
     }
+}
+
+/// The fields of a status.
+pub(crate) fn status_fields(status: &impl Serialize) -> Result<Value, ApiError> {
+    serde_json::to_value(status).map_err(|error| {
+        let why = format!("cannot encode a status: {error}");
+        ApiError::new(ApiCode::Invalid, why)
+    })
 }
 
 /// The merge patch that gives `present` the fields of `desired`.

@@ -250,7 +250,7 @@ impl<'a> Pass<'a> {
                 self.waiting.push(format!("{named}: {why}"));
             }
         }
-        let status = &self.parts.status;
+        let status = self.parts.status.as_ref().map_err(ApiError::clone)?;
         if self.waiting.is_empty() {
             let message = "all dependents are ready";
             report(self.cluster, primary, "Ready", message, status)?;

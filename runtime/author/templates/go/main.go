@@ -40,7 +40,7 @@ func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done 
 	}
 	who := asking.Label(greet)
 	wanted := windlass.NewObject(configMap, req.Sibling(req.Name+"-greeting"))
-	if err := wanted.SetController(asking.ControllerReference()); err != nil {
+	if err := wanted.SetController(asking); err != nil {
 		return done, err
 	}
 	wanted.Set(fmt.Sprintf("hello, %s, from %s", who, cluster.Name()), "data", "greeting")

@@ -21,7 +21,7 @@ func asking() windlass.Object {
 // greeting is the expected greeting.
 func greeting() windlass.Object {
 	object := windlass.NewObject(configMap, crew.Sibling("crew-greeting"))
-	_ = object.SetController(asking().ControllerReference())
+	_ = object.SetController(asking())
 	object.Set("hello, world, from alpha", "data", "greeting")
 	return object
 }

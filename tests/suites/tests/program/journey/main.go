@@ -31,7 +31,7 @@ func (guest) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done wi
 		return done, err
 	}
 	label := windlass.NewObject(configMap, req.ObjectKey)
-	if err := label.SetController(shelf.ControllerReference(shelf.GVK())); err != nil {
+	if err := label.SetController(shelf); err != nil {
 		return done, err
 	}
 	label.Set(fmt.Sprintf("room for %d", shelf.Spec.Size), "data", "text")
