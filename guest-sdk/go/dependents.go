@@ -243,5 +243,5 @@ type identity struct {
 func identityOf(object Object) identity { return identity{object.GVK(), object.Key()} }
 
 func refused(message string) error {
-	return &APIError{Code: CodeInvalid, Reason: "Invalid", Message: message}
+	return failing(&APIError{Code: CodeInvalid, Reason: "Invalid", Message: message})
 }

@@ -216,7 +216,7 @@ func (p *pass) failed() *APIError {
 	if more := len(p.failures) - most; more > 0 {
 		failed.Message += fmt.Sprintf("; and %d more", more)
 	}
-	return &failed
+	return failing(&failed)
 }
 
 // recreated is the text about an object that is deleted to be created again.

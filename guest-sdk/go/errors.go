@@ -142,5 +142,5 @@ func (t *terminal) Unwrap() error { return t.error }
 
 // unfit is the error for an object that cannot be encoded or decoded.
 func unfit(how string, what any, err error) error {
-	return &APIError{Code: CodeInvalid, Reason: "Invalid", Message: fmt.Sprintf("cannot %s %v: %v", how, what, err)}
+	return failing(&APIError{Code: CodeInvalid, Reason: "Invalid", Message: fmt.Sprintf("cannot %s %v: %v", how, what, err)})
 }

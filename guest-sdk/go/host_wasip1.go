@@ -185,7 +185,7 @@ func answer[T any](result types.Result[T, windlass_runtime_types.ApiError]) (T, 
 		after := time.Duration(raw.RetryAfterMs.Some()) * time.Millisecond
 		failed.RetryAfter = &after
 	}
-	return result.Ok(), failed
+	return result.Ok(), failing(failed)
 }
 
 // optional returns none for "".

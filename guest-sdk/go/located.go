@@ -1,21 +1,82 @@
 package windlass
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 )
 
-// mostFrames limits the frames that a panic tells.
+// mostFrames limits the frames that an error tells.
 const mostFrames = 8
 
-// located is where a panic was, in the author's files, the innermost first: a line "at greeter.Reconcile main.go:41" for each frame.
-func located() string {
+// failures are where the failed calls of this call of the host were. They are not in the errors, which are to be compared.
+var failures struct {
+	sync.Mutex
+	places map[*APIError][]uintptr
+}
+
+// failing keeps where a call fails.
+func failing(err *APIError) *APIError {
+	here := callers()
+	failures.Lock()
+	defer failures.Unlock()
+	if failures.places == nil {
+		failures.places = map[*APIError][]uintptr{}
+	}
+	failures.places[err] = here
+	return err
+}
+
+// entered forgets the failures of the call of the host before.
+func entered() {
+	failures.Lock()
+	defer failures.Unlock()
+	failures.places = nil
+}
+
+// placed is a failed call with where it was, for the host. A failure that the author means as the end has no place.
+func placed(err error) error {
+	var failed *APIError
+	if IsTerminal(err) || !errors.As(err, &failed) {
+		return err
+	}
+	failures.Lock()
+	defer failures.Unlock()
+	if at := framesOf(failures.places[failed]); at != "" {
+		return &placedError{err, at}
+	}
+	return err
+}
+
+type placedError struct {
+	error
+	at string
+}
+
+func (p *placedError) Error() string { return p.error.Error() + p.at }
+
+func (p *placedError) Unwrap() error { return p.error }
+
+func callers() []uintptr {
 	var callers [64]uintptr
+	return slices.Clone(callers[:runtime.Callers(2, callers[:])])
+}
+
+// located is where a panic was.
+func located() string { return framesOf(callers()) }
+
+// framesOf are the frames in the author's files, the innermost first: a line "at greeter.Reconcile main.go:41" for each.
+func framesOf(callers []uintptr) string {
+	if len(callers) == 0 {
+		return ""
+	}
 	main := mainModule()
-	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	frames := runtime.CallersFrames(callers)
 	var own strings.Builder
 	for more, told := true, 0; more && told < mostFrames; {
 		var frame runtime.Frame

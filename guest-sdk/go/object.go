@@ -141,10 +141,10 @@ func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key 
 	if controller == nil || controller.UID == owner.UID {
 		return nil
 	}
-	return &APIError{
+	return failing(&APIError{
 		Code: CodeConflict, Reason: "AlreadyOwned",
 		Message: fmt.Sprintf("%s %v has a controller already: %s %s", kind, key, controller.Kind, controller.Name),
-	}
+	})
 }
 
 // OwnerReference is the owner reference that makes this object an owner of another one, which it does not manage.

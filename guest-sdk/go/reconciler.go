@@ -37,17 +37,21 @@ func Register(r Reconciler) {
 
 // describe asks the registered guest.
 func describe() (description Description, err error) {
+	entered()
 	defer recovered(&err)
 	if registered == nil {
 		return description, fmt.Errorf("there is no reconciler: call windlass.Register in an init function")
 	}
-	return registered.Describe()
+	description, err = registered.Describe()
+	return description, placed(err)
 }
 
 // reconcile runs the registered guest.
 func reconcile(req Request, cluster *Cluster) (result Result, err error) {
+	entered()
 	defer recovered(&err)
-	return Reconcile(registered, req, cluster)
+	result, err = Reconcile(registered, req, cluster)
+	return result, placed(err)
 }
 
 // Reconcile calls a reconciler as the host does: an error of [NotReady] is a requeue.
@@ -63,12 +67,14 @@ func Reconcile(reconciler Reconciler, req Request, cluster *Cluster) (Result, er
 
 // mapObjects runs a mapper.
 func mapObjects(mapper Mapper, cluster *Cluster, kind GroupVersionKind, texts []string) (requests []Request, err error) {
+	entered()
 	defer recovered(&err)
 	objects, err := decodeObjects(kind, texts)
 	if err != nil {
 		return nil, err
 	}
-	return mapper.Map(cluster, kind, objects)
+	requests, err = mapper.Map(cluster, kind, objects)
+	return requests, placed(err)
 }
 
 // recovered turns a panic into an error that tells where it was.

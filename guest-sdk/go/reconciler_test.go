@@ -60,6 +60,31 @@ func TestAPanicIsAnErrorThatTellsWhereItWas(t *testing.T) {
 	}
 }
 
+func TestAFailedCallTellsWhereItWas(t *testing.T) {
+	var failure error
+	register(t, guest{
+		described: func() (Description, error) { return Description{}, fmt.Errorf("reading: %w", failure) },
+		reconciled: func() (Result, error) {
+			failure = (&wireError{Code: "Timeout", Message: "no answer"}).lifted()
+			return Result{}, fmt.Errorf("reading: %w", failure)
+		},
+	})
+	_, err := reconcile(Request{}, nil)
+	told := `^reading: timeout: no answer\nat TestAFailedCallTellsWhereItWas\.func2 reconciler_test\.go:\d+\nat guest\.`
+	if err == nil || !regexp.MustCompile(told).MatchString(err.Error()) || CodeOf(err) != CodeTimeout {
+		t.Errorf("got %v", err)
+	}
+	if _, err := describe(); err == nil || err.Error() != "reading: timeout: no answer" {
+		t.Errorf("got %v of another call", err)
+	}
+	register(t, guest{reconciled: func() (Result, error) {
+		return Result{}, Terminal((&wireError{Code: "Timeout", Message: "no answer"}).lifted())
+	}})
+	if _, err := reconcile(Request{}, nil); err.Error() != "timeout: no answer" || !IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAPanicTellsTheFramesOfTheAuthor(t *testing.T) {
 	for _, each := range []struct {
 		function, file, main string

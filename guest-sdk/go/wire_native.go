@@ -142,7 +142,7 @@ func (e *wireError) lifted() *APIError {
 		after := time.Duration(*e.RetryAfterMs) * time.Millisecond
 		failed.RetryAfter = &after
 	}
-	return failed
+	return failing(failed)
 }
 
 // caseOf is the name of a case in CamelCase: NotFound for not-found.

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 ///
 /// # Errors
 /// If it does not fit `T`. Read it in [`crate::Reconciler::describe`] too, so that a wrong configuration fails the load.
+#[track_caller]
 pub fn config<T: DeserializeOwned>() -> Result<T> {
     json::from_str(&raw::config()).context("config")
 }

@@ -19,6 +19,7 @@ use order::{is_definition, remove};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
+use std::panic::Location;
 use std::time::Duration;
 
 /// The label with the owner's uid, and the index of it.
@@ -164,17 +165,21 @@ impl<'a> Dependents<'a> {
     ///
     /// # Errors
     /// Those of the calls; `invalid` for an object of another kind, and for one that cannot be owned without a finalizer.
+    #[track_caller]
     pub fn reconcile<T: Resource>(
         &self,
         cluster: &Cluster,
         primary: &T,
         desired: impl IntoIterator<Item = Object>,
     ) -> Result<Action> {
+        let place = Location::caller();
         let primary = Object::of(primary)?;
-        if primary.is_deleting() {
-            return self.end(cluster, &primary);
-        }
-        self.keep(cluster, &primary, desired.into_iter().collect())
+        let ended = if primary.is_deleting() {
+            self.end(cluster, &primary)
+        } else {
+            self.keep(cluster, &primary, desired.into_iter().collect())
+        };
+        ended.map_err(|error| error.or_at(place))
     }
 
     /// Ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.

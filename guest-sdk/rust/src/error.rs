@@ -2,6 +2,7 @@
 
 use crate::types::{Action, ApiCode, Failure, RawApiError};
 use std::fmt;
+use std::panic::Location;
 use std::time::Duration;
 
 /// A call to a cluster that failed. Match on [`ApiError::code`], or let `?` turn it into an [`Error`].
@@ -89,13 +90,23 @@ impl From<RawApiError> for ApiError {
 
 /// A reconcile that failed: a message, and whether it is retried.
 ///
-/// `?` turns every `std::error::Error` into one that is retried with growing delay. [`Error::terminal`] and
+/// `?` turns every `std::error::Error` into one that is retried with growing delay, and whose report has the line of that `?`. [`Error::terminal`] and
 /// [`Context::terminal`] make an error that waits for the next event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Error {
     message: String,
     then: Then,
+    /// Where a `?` of the author made it of another error.
+    at: Option<&'static Location<'static>>,
 }
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.message, self.then) == (&other.message, other.then)
+    }
+}
+
+impl Eq for Error {}
 
 /// What happens after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +127,7 @@ impl Error {
         Self {
             message: message.into(),
             then: Then::Retry,
+            at: None,
         }
     }
 
@@ -125,6 +137,7 @@ impl Error {
         Self {
             message: message.into(),
             then: Then::Terminal,
+            at: None,
         }
     }
 
@@ -135,6 +148,23 @@ impl Error {
         Self {
             message: message.into(),
             then: Then::NotReady(after),
+            at: None,
+        }
+    }
+
+    /// The error with this place, unless it has one in the author's files.
+    pub(crate) fn or_at(self, place: &'static Location<'static>) -> Self {
+        let at = self.at.or_else(|| Some(place).filter(|at| is_author(at)));
+        Self { at, ..self }
+    }
+
+    /// What the host logs: the message, and the line of the source where a call failed.
+    pub(crate) fn report(self) -> String {
+        match self.at {
+            Some(at) if self.then == Then::Retry => {
+                format!("{}\nat {}:{}", self.message, at.file(), at.line())
+            }
+            _ => self.message,
         }
     }
 
@@ -157,7 +187,14 @@ impl fmt::Display for Error {
     }
 }
 
+/// Whether a place is neither in this SDK nor in the standard library, whose `into` is the place of a conversion without a `?`.
+fn is_author(at: &Location<'_>) -> bool {
+    let own = file!().strip_suffix("error.rs").unwrap_or_default();
+    !at.file().starts_with(own) && !at.file().contains("/library/core/")
+}
+
 impl<E: std::error::Error> From<E> for Error {
+    #[track_caller]
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
@@ -166,7 +203,7 @@ impl<E: std::error::Error> From<E> for Error {
             message.push_str(&cause.to_string());
             source = cause.source();
         }
-        Self::retry(message)
+        Self::retry(message).or_at(Location::caller())
     }
 }
 
@@ -174,7 +211,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error.then {
             Then::Terminal => Self::Terminal(error.message),
-            Then::Retry | Then::NotReady(_) => Self::Retry(error.message),
+            Then::Retry | Then::NotReady(_) => Self::Retry(error.report()),
         }
     }
 }
@@ -185,6 +222,7 @@ pub(crate) fn settled(result: Result<Action>) -> Result<Action> {
         Err(Error {
             message,
             then: Then::NotReady(after),
+            ..
         }) => {
             crate::info!("not ready yet", why = message);
             Ok(Action::requeue_after(after))
@@ -199,19 +237,24 @@ pub trait Context<T> {
     ///
     /// # Errors
     /// The error it was called on.
+    #[track_caller]
     fn context(self, what: impl fmt::Display) -> Result<T>;
 
     /// Waits for the next event instead of a retry.
     ///
     /// # Errors
     /// The error it was called on.
+    #[track_caller]
     fn terminal(self) -> Result<T>;
 }
 
 impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
+    #[track_caller]
     fn context(self, what: impl fmt::Display) -> Result<T> {
+        // A closure would be the place.
+        let place = Location::caller();
         self.map_err(|error| {
-            let error = error.into();
+            let error = error.into().or_at(place);
             Error {
                 message: format!("{what}: {}", error.message),
                 ..error

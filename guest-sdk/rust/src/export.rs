@@ -6,7 +6,7 @@ use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contra
 use crate::bindings::windlass::runtime::client;
 use crate::bindings::windlass::runtime::types::Failure;
 use crate::cluster::Cluster;
-use crate::error::settled;
+use crate::error::{Error, settled};
 use crate::json;
 pub use crate::resource::{decode, encode};
 use crate::types::{Action, Description, GroupVersionKind, Request};
@@ -20,7 +20,7 @@ pub struct Adapter<T>(PhantomData<T>);
 impl<T: Reconciler> contract::Guest for Adapter<T> {
     fn describe() -> Result<Description, String> {
         report_panics();
-        T::describe().map_err(|error| error.to_string())
+        T::describe().map_err(Error::report)
     }
 
     fn reconcile(request: Request, cluster: client::Cluster) -> Result<Action, Failure> {
@@ -42,7 +42,7 @@ impl<T: Mapper> mapper_contract::Guest for Adapter<T> {
             .map(|text| json::from_str(text))
             .collect::<Result<Vec<_>, _>>();
         let objects = objects.map_err(|error| error.to_string())?;
-        T::map(&cluster, &kind, &objects).map_err(|error| error.to_string())
+        T::map(&cluster, &kind, &objects).map_err(Error::report)
     }
 }
 

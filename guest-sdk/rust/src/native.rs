@@ -76,12 +76,12 @@ fn outcome<G: Reconciler>(host: &Host, task: &Value, map: Option<Map>) -> Outcom
         return action(settled(G::reconcile(&request(&asked["request"]), &cluster)));
     }
     if let Some(asked) = task.get("MapObjects") {
-        return mapped(host, asked, map).map_err(|error| error.to_string().into());
+        return mapped(host, asked, map).map_err(|error| error.report().into());
     }
     let described = G::describe();
     described
         .map(|it| description(&it))
-        .map_err(|error| error.to_string().into())
+        .map_err(|error| error.report().into())
 }
 
 fn mapped(host: &Host, asked: &Value, map: Option<Map>) -> Result<Value> {
