@@ -41,7 +41,11 @@ func (d desired) heldBy(present Object) bool {
 		return false
 	}
 	fields, wanted := map[string]any(present), map[string]any(d.object)
-	return covers(fields, wanted) || kept != "" && kept == fingerprint(keptOf(fields, wanted))
+	if kept == "" {
+		return covers(fields, wanted)
+	}
+	// Only the form that was noted: else a change to one that the server kept before would not be seen.
+	return kept == fingerprint(keptOf(fields, wanted))
 }
 
 // wasAppliedTo reports whether this was applied to an object, whatever the object is now.
@@ -59,9 +63,13 @@ func (d desired) next(present Object) Object {
 	return d.stamped(kept)
 }
 
-// noted is as it is applied once more, with a note of what the server has made of it.
+// noted is as it is applied once more, with a note of what the server has made of it, if that is another form.
 func (d desired) noted(stored Object) Object {
-	return d.stamped(fingerprint(keptOf(map[string]any(stored), map[string]any(d.object))))
+	fields, wanted := map[string]any(stored), map[string]any(d.object)
+	if covers(fields, wanted) {
+		return d.stamped("")
+	}
+	return d.stamped(fingerprint(keptOf(fields, wanted)))
 }
 
 func (d desired) stamped(kept string) Object {

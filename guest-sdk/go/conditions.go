@@ -33,17 +33,17 @@ func StatusOf(is bool) ConditionStatus {
 // Condition is a condition in the status of an object.
 type Condition struct {
 	// Type is for example Ready.
-	Type string
+	Type string `json:"type"`
 	// Status is whether it is so.
-	Status ConditionStatus
+	Status ConditionStatus `json:"status"`
 	// Reason is one CamelCase word.
-	Reason string
+	Reason string `json:"reason"`
 	// Message is for people.
-	Message string
+	Message string `json:"message"`
 	// ObservedGeneration is the metadata.generation that the condition is about. For SetCondition 0 stands for that of the object.
-	ObservedGeneration int64
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// LastTransitionTime is when the status became what it is: RFC 3339, whole seconds. SetCondition sets it.
-	LastTransitionTime string
+	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
 }
 
 // Condition is the condition of this type in status.conditions; nil where there is none.

@@ -84,15 +84,9 @@ func (d Dependents) Reconcile(cluster *Cluster, of Identified, desired ...Identi
 
 // keep brings the dependents of a living object to their desired state.
 func (d Dependents) keep(cluster *Cluster, primary Object, objects []Identified) (done Result, err error) {
-	wanted := make([]desired, len(objects))
-	for i, of := range objects {
-		object, err := objectOf(of)
-		if err != nil {
-			return done, err
-		}
-		if wanted[i], err = d.prepared(primary, object); err != nil {
-			return done, err
-		}
+	wanted, err := d.wanted(primary, objects)
+	if err != nil {
+		return done, err
 	}
 	if d.Finalizer != "" {
 		if _, err := cluster.EnsureFinalizer(primary, d.Finalizer); err != nil {
@@ -110,6 +104,31 @@ func (d Dependents) keep(cluster *Cluster, primary Object, objects []Identified)
 	run.applyAll()
 	run.deleteOthers()
 	return run.end(primary)
+}
+
+// wanted are the desired objects as they are applied.
+func (d Dependents) wanted(primary Object, objects []Identified) ([]desired, error) {
+	for _, kind := range d.Recreate {
+		if !slices.Contains(d.Kinds, kind) {
+			return nil, refused("recreate: " + kind.Kind + " is not among the kinds of the dependents")
+		}
+	}
+	wanted, names := make([]desired, len(objects)), make(map[identity]bool, len(objects))
+	for i, of := range objects {
+		object, err := objectOf(of)
+		if err != nil {
+			return nil, err
+		}
+		if wanted[i], err = d.prepared(primary, object); err != nil {
+			return nil, err
+		}
+		name := identityOf(object)
+		if names[name] {
+			return nil, refused(named(object) + ": it is desired twice")
+		}
+		names[name] = true
+	}
+	return wanted, nil
 }
 
 // end ends the dependents of an object that is being deleted. The garbage collector takes those that the object owns.

@@ -35,6 +35,8 @@ type pass struct {
 type change struct {
 	desired desired
 	object  Object
+	// refusal is why the server does not take it.
+	refusal error
 }
 
 // applyAll applies what differs: first what others need to exist. What a server keeps in another form is applied once more, with a note of it.
@@ -52,7 +54,7 @@ func (p *pass) applyAll() {
 	var notes []change
 	for _, each := range applied {
 		if stored := p.present[identityOf(each.object)]; !each.heldBy(stored) {
-			notes = append(notes, change{each, each.noted(stored)})
+			notes = append(notes, change{desired: each, object: each.noted(stored)})
 		}
 	}
 	p.apply(notes)
@@ -68,7 +70,7 @@ func (p *pass) differing(changes []change, each desired) []change {
 		p.waiting = append(p.waiting, recreated(each.object))
 		return changes
 	}
-	return append(changes, change{each, each.next(present)})
+	return append(changes, change{desired: each, object: each.next(present)})
 }
 
 // apply applies these, and returns those that are stored.
@@ -82,7 +84,7 @@ func (p *pass) apply(changes []change) (applied []desired) {
 			p.present[identityOf(object)] = stored
 			applied = append(applied, changes[i].desired)
 		case statusOf(err) == unprocessable && p.isOther(changes[i].desired):
-			refused = append(refused, changes[i])
+			refused = append(refused, change{changes[i].desired, object, err})
 		default:
 			p.notApplied(object, err)
 		}
@@ -139,13 +141,18 @@ func (p *pass) mayRecreate(object Object) bool {
 }
 
 // recreate deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create them: an
-// object that is wrong altogether is not lost.
+// object that is wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells nothing: the change is the
+// failure then.
 func (p *pass) recreate(refused []change) {
 	var doomed []Object
 	for i, reply := range p.batch(refused, func(object Object) Operation { return OpCreate(object, DryRun) }) {
 		object := refused[i].object
 		if reply.Err != nil && !IsAlreadyExists(reply.Err) {
-			p.fail(named(object), reply.Err)
+			err := reply.Err
+			if statusOf(err) == unprocessable {
+				err = refused[i].refusal
+			}
+			p.fail(named(object), err)
 			continue
 		}
 		doomed = append(doomed, p.present[identityOf(object)])
@@ -187,7 +194,7 @@ func (p *pass) end(primary Object) (done Result, err error) {
 	if p.first != nil {
 		failed := p.failed()
 		if err := report(p.cluster, primary, "ApplyFailed", failed.Message, nil); err != nil {
-			return done, err
+			failed.Message += "; and the status cannot be written: " + inPlainWords(err)
 		}
 		return done, failed
 	}

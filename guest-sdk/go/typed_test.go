@@ -104,6 +104,32 @@ func TestAConditionOfAStruct(t *testing.T) {
 	}
 }
 
+// Plain has conditions of the SDK's type.
+type Plain struct {
+	windlass.ObjectMeta `json:"metadata"`
+	Status              struct {
+		Conditions []windlass.Condition `json:"conditions,omitempty"`
+	} `json:"status"`
+}
+
+func (Plain) GVK() windlass.GroupVersionKind { return windlass.GVK("a.b/v1", "Plain") }
+
+func TestAConditionOfTheSdksType(t *testing.T) {
+	run := during(func(*windlass.Cluster) {
+		plain := &Plain{}
+		plain.Name = "a"
+		for _, want := range []bool{true, false} {
+			changed, err := windlass.SetCondition(plain, windlass.Condition{Type: "Ready", Status: windlass.False, Reason: "Waits"})
+			if err != nil || changed != want || len(plain.Status.Conditions) != 1 {
+				t.Errorf("got %v, %v, %v", changed, err, plain.Status)
+			}
+		}
+	})
+	if _, err := windlasstest.NewFleet(t).Cluster("alpha").Reconcile(run, site); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOwnersAndFinalizersOfStructs(t *testing.T) {
 	owner, page := website(t, ""), &Page{}
 	page.Name, page.Namespace = "site", "default"

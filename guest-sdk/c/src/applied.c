@@ -146,7 +146,11 @@ bool sdk_held_by(const sdk_desired *desired, const json *present) {
     if (!was_applied(desired, present, &kept)) {
         return false;
     }
-    return covers(present, desired->object) || sdk_same_text(kept, sdk_fingerprint(kept_of(present, desired->object)));
+    if (kept == NULL) {
+        return covers(present, desired->object);
+    }
+    /* Only the form that was noted: else a change to one that the server kept before would not be seen. */
+    return sdk_same_text(kept, sdk_fingerprint(kept_of(present, desired->object)));
 }
 
 static json *stamped(const sdk_desired *desired, const char *kept) {
@@ -161,7 +165,8 @@ json *sdk_next(const sdk_desired *desired, const json *present) {
 }
 
 json *sdk_noted(const sdk_desired *desired, const json *stored) {
-    return stamped(desired, sdk_fingerprint(kept_of(stored, desired->object)));
+    bool is_same = covers(stored, desired->object);
+    return stamped(desired, is_same ? NULL : sdk_fingerprint(kept_of(stored, desired->object)));
 }
 
 static void feed(uint32_t *hash, const char *bytes, size_t length) {

@@ -49,7 +49,7 @@ static windlass_error *report(windlass_cluster *cluster, const json *primary, co
 /* A desired object as it is applied: with its owner, or the label alone where it cannot have one. */
 static windlass_error *prepared(const windlass_dependents *dependents, const json *primary, const json *object,
                                 sdk_desired *desired) {
-    if (!sdk_is_among(dependents->kinds, dependents->kind_count, object)) {
+    if (!sdk_is_among(dependents->kinds, dependents->kind_count, windlass_kind_of(object))) {
         return refused(windlass_format("%s: its kind is not among those of the dependents", sdk_named(object)));
     }
     const char *uid = json_text_at(primary, "/metadata/uid"), *ns = windlass_key_of(primary).ns;
@@ -136,8 +136,20 @@ static windlass_result keep(windlass_cluster *cluster, const json *primary, cons
                             const windlass_dependents *dependents) {
     sdk_pass pass = {.cluster = cluster, .dependents = dependents, .waiting = json_array(), .failures = json_array()};
     sdk_desired *wanted = windlass_alloc((json_count(desired) + 1) * sizeof *wanted);
+    for (size_t at = 0; at < dependents->recreate_count; at++) {
+        windlass_kind kind = dependents->recreate[at];
+        if (!sdk_is_among(dependents->kinds, dependents->kind_count, kind)) {
+            return windlass_failed(refused(windlass_format("recreate: %s is not among the kinds of the dependents", kind.kind)));
+        }
+    }
     json_each(object, desired) {
-        WINDLASS_TRY(prepared(dependents, primary, object, &wanted[pass.count++]));
+        WINDLASS_TRY(prepared(dependents, primary, object, &wanted[pass.count]));
+        for (size_t at = 0; at < pass.count; at++) {
+            if (sdk_same_identity(wanted[at].object, object)) {
+                return windlass_failed(refused(windlass_format("%s: it is desired twice", sdk_named(object))));
+            }
+        }
+        pass.count++;
     }
     pass.wanted = wanted;
     if (dependents->finalizer != NULL) {
@@ -146,7 +158,11 @@ static windlass_result keep(windlass_cluster *cluster, const json *primary, cons
     WINDLASS_TRY(of_owner(dependents, cluster, primary, &pass.present));
     sdk_run_pass(&pass);
     if (pass.failed != NULL) {
-        WINDLASS_TRY(report(cluster, primary, "ApplyFailed", pass.failed->message, NULL));
+        windlass_error *error = report(cluster, primary, "ApplyFailed", pass.failed->message, NULL);
+        if (error != NULL) {
+            pass.failed->message =
+                windlass_format("%s; and the status cannot be written: %s", pass.failed->message, sdk_plain(error));
+        }
         return windlass_failed(pass.failed);
     }
     if (json_count(pass.waiting) == 0) {

@@ -17,31 +17,33 @@ enum {
 typedef struct {
     const sdk_desired *desired;
     json *object;
+    /* Why the server does not take it. */
+    windlass_error *refusal;
 } change;
 
 static bool same_kind(windlass_kind one, windlass_kind other) {
     return strcmp(one.group, other.group) == 0 && strcmp(one.version, other.version) == 0 && strcmp(one.kind, other.kind) == 0;
 }
 
-bool sdk_is_among(const windlass_kind *kinds, size_t count, const json *object) {
+bool sdk_is_among(const windlass_kind *kinds, size_t count, windlass_kind kind) {
     for (size_t at = 0; at < count; at++) {
-        if (same_kind(kinds[at], windlass_kind_of(object))) {
+        if (same_kind(kinds[at], kind)) {
             return true;
         }
     }
     return false;
 }
 
-static bool same_identity(const json *one, const json *other) {
+bool sdk_same_identity(const json *one, const json *other) {
     windlass_key key = windlass_key_of(one), of = windlass_key_of(other);
     bool here = sdk_same_text(key.ns, of.ns) || (key.ns == NULL && of.ns == NULL);
-    return here && strcmp(key.name, of.name) == 0 && same_kind(windlass_kind_of(one), windlass_kind_of(other));
+    return here && sdk_same_text(key.name, of.name) && same_kind(windlass_kind_of(one), windlass_kind_of(other));
 }
 
 /* The object of the same kind and key. */
 static json *find(const json *objects, const json *wanted) {
     json_each(each, objects) {
-        if (same_identity(each, wanted)) {
+        if (sdk_same_identity(each, wanted)) {
             return each;
         }
     }
@@ -90,8 +92,7 @@ static const char *bounded(const char *text) {
     return characters > LONGEST ? windlass_format("%.*s…", (int)end, text) : text;
 }
 
-/* A failure's message: the first field that is wrong, without the value that a server prints of it. */
-static const char *plain(const windlass_error *error) {
+const char *sdk_plain(const windlass_error *error) {
     json *texts = json_array();
     json_each(cause, json_get(error->details, "causes")) {
         const char *said = json_text(json_get(cause, "message")), *field = json_text(json_get(cause, "field"));
@@ -106,7 +107,7 @@ static const char *plain(const windlass_error *error) {
 }
 
 static void fail(sdk_pass *pass, const char *what, windlass_error *error) {
-    json_append(pass->failures, json_string(windlass_format("%s: %s", what, plain(error))));
+    json_append(pass->failures, json_string(windlass_format("%s: %s", what, sdk_plain(error))));
     pass->failed = pass->failed == NULL ? error : pass->failed;
 }
 
@@ -149,7 +150,7 @@ size_t sdk_remove(windlass_cluster *cluster, const json *objects, sdk_removed **
 }
 
 static bool may_recreate(const sdk_pass *pass, const json *object) {
-    return sdk_is_among(pass->dependents->recreate, pass->dependents->recreate_count, object);
+    return sdk_is_among(pass->dependents->recreate, pass->dependents->recreate_count, windlass_kind_of(object));
 }
 
 /* Applies these, or asks whether they could be created. */
@@ -165,14 +166,15 @@ static windlass_reply *batch(sdk_pass *pass, const change *changes, size_t count
 }
 
 /* Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create
- * them: an object that is wrong altogether is not lost. */
+ * them: an object that is wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells
+ * nothing: the change is the failure then. */
 static void recreate(sdk_pass *pass, const change *refused, size_t count) {
     json *doomed = json_array();
     windlass_reply *replies = batch(pass, refused, count, true);
     for (size_t at = 0; at < count; at++) {
         windlass_error *error = replies[at].error;
         if (error != NULL && error->code != WINDLASS_ALREADY_EXISTS) {
-            fail(pass, sdk_named(refused[at].object), error);
+            fail(pass, sdk_named(refused[at].object), error->http_status == UNPROCESSABLE ? refused[at].refusal : error);
             continue;
         }
         json_append(doomed, json_copy(find(pass->present, refused[at].object)));
@@ -241,7 +243,8 @@ static size_t apply(sdk_pass *pass, const change *changes, size_t count, change 
             put(pass, replies[at].object == NULL ? object : replies[at].object);
             applied[done++] = changes[at];
         } else if (error->http_status == UNPROCESSABLE && is_other(pass, changes[at].desired)) {
-            refused[refusals++] = changes[at];
+            refused[refusals] = changes[at];
+            refused[refusals++].refusal = error;
         } else {
             not_applied(pass, object, error);
         }
@@ -267,7 +270,7 @@ static void apply_all(sdk_pass *pass) {
                 recreated(pass, desired->object);
                 continue;
             }
-            changes[count++] = (change){desired, sdk_next(desired, present)};
+            changes[count++] = (change){.desired = desired, .object = sdk_next(desired, present)};
         }
         done += apply(pass, changes, count, applied + done);
     }
@@ -275,7 +278,7 @@ static void apply_all(sdk_pass *pass) {
         const sdk_desired *desired = applied[at].desired;
         const json *stored = find(pass->present, desired->object);
         if (!sdk_held_by(desired, stored)) {
-            changes[notes++] = (change){desired, sdk_noted(desired, stored)};
+            changes[notes++] = (change){.desired = desired, .object = sdk_noted(desired, stored)};
         }
     }
     apply(pass, changes, notes, applied);
@@ -287,7 +290,7 @@ static void delete_others(sdk_pass *pass) {
     json_each(object, pass->present) {
         bool is_wanted = false;
         for (size_t at = 0; at < pass->count && !is_wanted; at++) {
-            is_wanted = same_identity(pass->wanted[at].object, object);
+            is_wanted = sdk_same_identity(pass->wanted[at].object, object);
         }
         if (!is_wanted) {
             json_append(others, json_copy(object));

@@ -35,8 +35,14 @@ typedef struct {
  * others. Returns the number of those that were not being deleted yet. */
 size_t sdk_remove(windlass_cluster *cluster, const json *objects, sdk_removed **removed);
 
-/* Whether the object is of one of these kinds. */
-bool sdk_is_among(const windlass_kind *kinds, size_t count, const json *object);
+/* Whether the kind is one of these. */
+bool sdk_is_among(const windlass_kind *kinds, size_t count, windlass_kind kind);
+
+/* Whether two objects have one kind and key. */
+bool sdk_same_identity(const json *one, const json *other);
+
+/* A failure's message: the first field that is wrong, without the value that a server prints of it. */
+const char *sdk_plain(const windlass_error *error);
 
 /* Whether the cluster does not know a kind whose definition is desired. */
 bool sdk_is_definition(windlass_kind kind);

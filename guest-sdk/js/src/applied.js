@@ -25,7 +25,8 @@ const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
  * @property {(present?: sdk.KubernetesObject) => sdk.KubernetesObject} next as it is applied to an object: what the server made of the same fields before, it
  *   will make again
  * @property {(present: sdk.KubernetesObject) => boolean} wasAppliedTo whether this was applied to an object, whatever the object is now
- * @property {(stored: sdk.KubernetesObject) => sdk.KubernetesObject} noted as it is applied once more, with a note of what the server has made of it
+ * @property {(stored: sdk.KubernetesObject) => sdk.KubernetesObject} noted as it is applied once more, with a note of what the server has made of it, if
+ *   that is another form
  */
 
 /**
@@ -45,14 +46,15 @@ export function desired(given) {
     object,
     isHeldBy(present) {
       const [applied, kept] = note(present);
-      return applied === print && (covers(present, object) || kept === keptIn(present));
+      // With a note of another form, only this form: else a change to one that the server kept before would not be seen.
+      return applied === print && (kept === undefined ? covers(present, object) : kept === keptIn(present));
     },
     wasAppliedTo: (present) => note(present)[0] === print,
     next(present) {
       const [applied, kept] = note(present);
       return stamped(applied === print ? kept : undefined);
     },
-    noted: (stored) => stamped(keptIn(stored)),
+    noted: (stored) => stamped(covers(stored, object) ? undefined : keptIn(stored)),
   };
 }
 
@@ -81,7 +83,7 @@ function stripped(given) {
   const isSecret = apiVersion === 'v1' && kind === 'Secret' && isObject(stringData);
   if (isSecret && Object.values(stringData).every((each) => typeof each === 'string')) {
     const data = Object.entries(stringData).map(([name, text]) => [name, base64(/** @type {string} */ (text))]);
-    object.data = { ...object.data, ...Object.fromEntries(data) };
+    object.data = { ...(isObject(object.data) ? object.data : {}), ...Object.fromEntries(data) };
     delete object.stringData;
   }
   return object;

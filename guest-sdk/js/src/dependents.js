@@ -15,7 +15,7 @@ import { requeueAfter } from './export.js';
 import { ensureFinalizer, hasFinalizer, isDeleting, removeFinalizer } from './finalizers.js';
 import { kind, named, setController } from './object.js';
 import { operation } from './operation.js';
-import { Pass, isDefinition, isKind, remove, summary } from './pass.js';
+import { Pass, identity, isDefinition, isKind, plain, remove, summary } from './pass.js';
 import { readiness } from './readiness.js';
 
 /** The label with the owner's uid, and the index of it. */
@@ -36,7 +36,7 @@ export function dependents(options) {
   const kinds = kindsOf('kinds', given.kinds);
   const recreate = kindsOf('recreate', given.recreate ?? []);
   for (const each of recreate) {
-    if (!kinds.some((other) => isKind(other, each))) throw new TypeError(`recreate: ${each.kind} is not among the kinds of the dependents`);
+    if (!kinds.some((other) => isKind(other, each))) throw invalid(`recreate: ${each.kind} is not among the kinds of the dependents`);
   }
   const { finalizer, ready = readiness, recheck = 10_000 } = /** @type {any} */ (given);
   const own = { kinds, recreate, finalizer, ready, recheck };
@@ -65,13 +65,23 @@ export function dependents(options) {
  */
 function keep(own, cluster, primary, objects, status) {
   const wanted = objects.map((object) => prepared(own, primary, object));
+  const names = new Set();
+  for (const { object } of wanted) {
+    if (names.has(identity(object))) throw invalid(`${named(object)}: it is desired twice`);
+    names.add(identity(object));
+  }
   if (own.finalizer !== undefined) ensureFinalizer(cluster, primary, own.finalizer);
   const pass = new Pass(own, cluster, wanted, ofOwner(own, cluster, primary));
   pass.applyAll();
   pass.deleteOthers();
   const failed = pass.failed();
   if (failed) {
-    report(cluster, primary, 'ApplyFailed', failed.message);
+    try {
+      report(cluster, primary, 'ApplyFailed', failed.message);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      failed.message += `; and the status cannot be written: ${plain(error)}`;
+    }
     throw failed;
   }
   const waiting = [...pass.waiting, ...pass.notReady()];

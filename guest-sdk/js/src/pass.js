@@ -26,6 +26,8 @@ const UNPROCESSABLE = 422;
  * @typedef {[Desired, sdk.KubernetesObject]} Change
  */
 
+/** @typedef {[...Change, sdk.ApiError]} Refused a change that the server does not take, and why */
+
 /** A failure of one keeps none of the others from being applied and deleted. */
 export class Pass {
   /** @type {string[]} What is not there yet, each with the reason. */
@@ -93,7 +95,7 @@ export class Pass {
   #apply(changes) {
     /** @type {Desired[]} */
     const applied = [];
-    /** @type {Change[]} */
+    /** @type {Refused[]} */
     const refused = [];
     this.#batch(changes, (object) => operation.apply(object, { force: true })).forEach((result, at) => {
       const [each, object] = changes[at];
@@ -101,7 +103,7 @@ export class Pass {
         this.#present.set(identity(object), result.value);
         applied.push(each);
       } else if (result.reason.status === UNPROCESSABLE && this.#isOther(each)) {
-        refused.push(changes[at]);
+        refused.push([...changes[at], result.reason]);
       } else {
         this.#notApplied(object, result.reason);
       }
@@ -122,7 +124,7 @@ export class Pass {
   }
 
   /**
-   * @param {readonly Change[]} changes
+   * @param {readonly (Change | Refused)[]} changes
    * @param {(object: sdk.KubernetesObject) => sdk.Operation<any>} of
    * @returns {sdk.Result<any>[]}
    */
@@ -161,17 +163,18 @@ export class Pass {
 
   /**
    * Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create them: an object that is
-   * wrong altogether is not lost.
+   * wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells nothing: the change is the failure then.
    *
-   * @param {readonly Change[]} refused
+   * @param {readonly Refused[]} refused
    */
   #recreate(refused) {
     /** @type {sdk.KubernetesObject[]} */
     const doomed = [];
     this.#batch(refused, (object) => operation.create(object, { dryRun: true })).forEach((result, at) => {
-      const [, object] = refused[at];
-      if (result.status === 'rejected' && result.reason.code !== 'already-exists') this.#fail(named(object), result.reason);
-      else doomed.push(/** @type {sdk.KubernetesObject} */ (this.#find(object)));
+      const [, object, error] = refused[at];
+      if (result.status === 'rejected' && result.reason.code !== 'already-exists') {
+        this.#fail(named(object), result.reason.status === UNPROCESSABLE ? error : result.reason);
+      } else doomed.push(/** @type {sdk.KubernetesObject} */ (this.#find(object)));
     });
     for (const { object, error } of remove(this.#cluster, doomed)) {
       if (error && error.code !== 'conflict') this.#notDeleted(object, error);
@@ -239,7 +242,7 @@ export class Pass {
 const recreated = (object) => `${named(object)}: it is deleted, and then created again`;
 
 /** @param {sdk.KubernetesObject} object */
-function identity(object) {
+export function identity(object) {
   const { namespace = '', name } = keyOf(object);
   return `${object.apiVersion}/${object.kind}/${namespace}/${name}`;
 }
@@ -318,7 +321,7 @@ function detailsOf({ details }) {
  *
  * @param {sdk.ApiError} error
  */
-function plain(error) {
+export function plain(error) {
   const texts = detailsOf(error).causes.map(({ message = '', field }) => {
     const said = message.slice(message.lastIndexOf('}: ') < 0 ? 0 : message.lastIndexOf('}: ') + 3);
     return bounded(field ? `${field}: ${said}` : said);

@@ -64,7 +64,7 @@ class Dependents:
             object.__setattr__(self, name, tuple(Kind.of(kind) for kind in getattr(self, name)))
         for kind in self.recreate:
             if kind not in self.kinds:
-                raise ValueError(f"recreate: {kind} is not among the kinds of the dependents")
+                raise Invalid(f"recreate: {kind.kind} is not among the kinds of the dependents")
 
     @property
     def watches(self) -> list[Watch]:
@@ -98,7 +98,13 @@ class Dependents:
     def _keep(
         self, cluster: Cluster, primary: Mapping[str, Any], desired: Iterable[Mapping[str, Any]], status: Mapping[str, Any]
     ) -> Action:
-        wanted = {_identity(made.fields): made for made in (self._prepared(primary, obj) for obj in desired)}
+        wanted: dict[Identity, Desired] = {}
+        for obj in desired:
+            made = self._prepared(primary, obj)
+            name = _identity(made.fields)
+            if name in wanted:
+                raise Invalid(f"{named(obj)}: it is desired twice")
+            wanted[name] = made
         if self.finalizer is not None:
             cluster.ensure_finalizer(primary, self.finalizer)
         run = _Run(cluster, self, wanted, {_identity(obj): obj for obj in self._of_owner(cluster, primary)})
@@ -106,7 +112,10 @@ class Dependents:
         run.delete()
         if run.failures:
             text = _several(run.failures)
-            _report(cluster, primary, "ApplyFailed", text)
+            try:
+                _report(cluster, primary, "ApplyFailed", text)
+            except ApiError as error:
+                text += f"; and the status cannot be written: {_plain(error)}"
             raise run.failed(text)
         waiting = run.waiting + run.not_ready()
         if not waiting:
@@ -216,7 +225,7 @@ class _Run:
     def _applied(self, changes: Sequence[tuple[Desired, Object]]) -> list[tuple[Desired, Object]]:
         """Applies these, and returns what is stored."""
         stored: list[tuple[Desired, Object]] = []
-        refused: list[tuple[Desired, Object]] = []
+        refused: list[tuple[Desired, Object, ApiError]] = []
         results = self.cluster.batch([Apply(made, force=True) for _, made in changes], return_errors=True) if changes else []
         for (obj, made), result in zip(changes, results, strict=True):
             name = _identity(obj.fields)
@@ -224,7 +233,7 @@ class _Run:
                 self.present[name] = result
                 stored.append((obj, result))
             elif result.http_status == 422 and self._is_other(obj):
-                refused.append((obj, made))
+                refused.append((obj, made, result))
             elif (why := _waits_for(result, obj.fields, self.wanted)) is not None:
                 self.waiting.append(f"{named(obj.fields)}: {why}")
             else:
@@ -239,16 +248,18 @@ class _Run:
         present = self.present.get(name)
         return name[0] in self.recreate and present is not None and not obj.was_applied_to(present)
 
-    def _recreate(self, refused: Sequence[tuple[Desired, Object]]) -> None:
+    def _recreate(self, refused: Sequence[tuple[Desired, Object, ApiError]]) -> None:
         """Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create
-        them: an object that is wrong altogether is not lost."""
+        them: an object that is wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells
+        nothing: the change is the failure then."""
         doomed: list[Object] = []
-        asked = self.cluster.batch([Create(made, dry_run=True) for _, made in refused], return_errors=True) if refused else []
-        for (obj, _), result in zip(refused, asked, strict=True):
+        asked = self.cluster.batch([Create(made, dry_run=True) for _, made, _ in refused], return_errors=True) if refused else []
+        for (obj, _, change), result in zip(refused, asked, strict=True):
             if not isinstance(result, ApiError) or result.code == ApiCode.ALREADY_EXISTS:
                 doomed.append(self.present[_identity(obj.fields)])
             else:
-                self._fail(f"{named(obj.fields)}: {_plain(result)}", result)
+                error = change if result.http_status == 422 else result
+                self._fail(f"{named(obj.fields)}: {_plain(error)}", error)
         for obj, error in _remove(self.cluster, doomed):
             if error is None or error.code == ApiCode.CONFLICT:
                 self.waiting.append(f"{named(obj)}: it is deleted, and then created again")

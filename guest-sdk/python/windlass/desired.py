@@ -43,7 +43,10 @@ class Desired:
     def held(self, present: Mapping[str, Any]) -> bool:
         """Whether this was applied, and no field of it has changed since."""
         was_applied, kept = self._note(present)
-        return was_applied and (covers(present, self.fields) or kept == fingerprint(_kept(present, self.fields)))
+        if kept is None:
+            return was_applied and covers(present, self.fields)
+        # Only the form that was noted: else a change to one that the server kept before would not be seen.
+        return kept == fingerprint(_kept(present, self.fields))
 
     def was_applied_to(self, present: Mapping[str, Any]) -> bool:
         """Whether this was applied to an object, whatever the object is now."""
@@ -54,8 +57,8 @@ class Desired:
         return self._stamped(self._note(present)[1] if present is not None else None)
 
     def noted(self, stored: Mapping[str, Any]) -> Object:
-        """As it is applied once more, with a note of what the server has made of it."""
-        return self._stamped(fingerprint(_kept(stored, self.fields)))
+        """As it is applied once more, with a note of what the server has made of it, if that is another form."""
+        return self._stamped(None if covers(stored, self.fields) else fingerprint(_kept(stored, self.fields)))
 
     def _note(self, present: Mapping[str, Any]) -> tuple[bool, str | None]:
         """Whether this was applied to an object, and the form that the server kept."""
@@ -85,7 +88,8 @@ def _applicable(obj: Mapping[str, Any]) -> Object:
     is_secret = made.get("apiVersion") == "v1" and made.get("kind") == "Secret"
     if is_secret and isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values()):
         data = {name: base64.b64encode(text.encode(errors="replace")).decode() for name, text in texts.items()}
-        made = {**made, "data": {**(made.get("data") or {}), **data}}
+        before = made.get("data")
+        made = {**made, "data": {**(before if isinstance(before, dict) else {}), **data}}
         del made["stringData"]
     return made
 

@@ -271,7 +271,7 @@ fn report(
     reason: &str,
     message: &str,
     status: &Value,
-) -> Result<()> {
+) -> Result<(), ApiError> {
     let (kind, key) = (primary.kind(), primary.key());
     let Some(present) = cluster.of(kind.clone()).get(&key)? else {
         return Ok(());

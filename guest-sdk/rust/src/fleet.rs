@@ -6,7 +6,7 @@
 use crate::cluster::Cluster;
 use crate::error::ApiError;
 use crate::raw;
-use crate::resource::Metadata;
+use crate::resource::{Condition, Metadata};
 use crate::types::{ClusterInfo, Operation, Reply};
 use serde::{Deserialize, Serialize};
 
@@ -85,4 +85,7 @@ pub struct FleetClusterStatus {
     /// Why it is in that state, for people.
     #[serde(default)]
     pub reason: String,
+    /// The condition `Ready`, for what reads conditions.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
 }

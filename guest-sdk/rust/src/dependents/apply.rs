@@ -1,6 +1,6 @@
 //! Brings the dependents of a living object to their desired state. Entry point: [`Dependents::keep`].
 
-use super::failures::{Failures, summary};
+use super::failures::{Failures, plain, summary};
 use super::order::{is_defined, is_ground, remove};
 use super::{Dependents, OWNER, identity, invalid, report};
 use crate::cluster::{Cluster, Desired};
@@ -23,6 +23,7 @@ impl Dependents<'_> {
             .into_iter()
             .map(|object| self.prepared(primary, object))
             .collect::<Result<Vec<Desired>, ApiError>>()?;
+        refuse_twice(&wanted)?;
         if let Some(finalizer) = &self.finalizer {
             cluster.ensure_finalizer(primary, finalizer)?;
         }
@@ -132,11 +133,13 @@ impl<'a> Pass<'a> {
                     applied.push(desired);
                 }
                 Ok(_) => {}
-                Err(error) if self.is_refused(&error, desired) => refused.push((desired, object)),
+                Err(error) if self.is_refused(&error, desired) => {
+                    refused.push(((desired, object), error));
+                }
                 Err(error) => self.not_applied(&object, error),
             }
         }
-        self.recreate(&refused)?;
+        self.recreate(refused)?;
         Ok(applied)
     }
 
@@ -189,8 +192,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create them: an object
-    /// that is wrong altogether is not lost.
-    fn recreate(&mut self, refused: &[Change<'a>]) -> Result<(), ApiError> {
+    /// that is wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells nothing: the change is the
+    /// failure then.
+    fn recreate(&mut self, refused: Vec<(Change<'a>, ApiError)>) -> Result<(), ApiError> {
+        let (refused, errors): (Vec<Change<'a>>, Vec<ApiError>) = refused.into_iter().unzip();
         let operation = |(_, object): &Change<'a>| {
             let dry = WriteOptions {
                 dry_run: true,
@@ -199,9 +204,12 @@ impl<'a> Pass<'a> {
             Ok(Operation::Create((object.kind(), object.encode()?, dry)))
         };
         let mut doomed = Vec::new();
-        for ((_, object), reply) in refused.iter().zip(self.batch(refused, operation)?) {
+        let asked = self.batch(&refused, operation)?.into_iter().zip(errors);
+        for ((_, object), (reply, change)) in refused.iter().zip(asked) {
             match reply {
                 Err(error) if !error.is_already_exists() => {
+                    let is_other = error.http_status != UNPROCESSABLE;
+                    let error = if is_other { error } else { change };
                     self.failures.add(&object.named(), error);
                 }
                 _ => doomed.extend(self.find(object).cloned()),
@@ -239,8 +247,13 @@ impl<'a> Pass<'a> {
     /// Writes the conditions. All failures are one error.
     fn end(mut self, primary: &Object) -> Result<Action> {
         if let Some(error) = std::mem::take(&mut self.failures).into_error() {
-            let message = error.message.clone();
-            report(self.cluster, primary, "ApplyFailed", &message, &Value::Null)?;
+            let (status, mut error) = (&Value::Null, error);
+            if let Err(unwritten) =
+                report(self.cluster, primary, "ApplyFailed", &error.message, status)
+            {
+                let why = plain(&unwritten);
+                error.message += &format!("; and the status cannot be written: {why}");
+            }
             return Err(error.into());
         }
         for desired in self.wanted {
@@ -271,6 +284,18 @@ impl<'a> Pass<'a> {
         self.present.retain(|each| identity(each) != id);
         self.present.push(stored);
     }
+}
+
+/// The error for two desired objects of one kind and key.
+fn refuse_twice(wanted: &[Desired]) -> Result<(), ApiError> {
+    for (at, desired) in wanted.iter().enumerate() {
+        let id = identity(&desired.object);
+        if wanted[..at].iter().any(|each| identity(&each.object) == id) {
+            let name = desired.object.named();
+            return Err(invalid(format!("{name}: it is desired twice")));
+        }
+    }
+    Ok(())
 }
 
 /// The text about an object that is deleted to be created again.

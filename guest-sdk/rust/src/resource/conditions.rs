@@ -1,16 +1,18 @@
 //! Conditions in the status of an object. Entry points: [`Object::condition`] and [`Object::set_condition`].
 
 use super::Object;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Whether a [`Condition`] is so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionStatus {
     /// It is so.
     True,
     /// It is not so.
     False,
     /// Nobody knows.
+    #[serde(other)]
     Unknown,
 }
 
@@ -44,19 +46,25 @@ impl From<&str> for ConditionStatus {
 }
 
 /// A condition in the status of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// For example `Ready`.
+    #[serde(rename = "type")]
     pub kind: String,
     /// Whether it is so.
     pub status: ConditionStatus,
     /// One CamelCase word.
+    #[serde(default)]
     pub reason: String,
     /// For people.
+    #[serde(default)]
     pub message: String,
     /// The `metadata.generation` that the condition is about. For [`Object::set_condition`] `None` stands for that of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When the status became what it is: RFC 3339, whole seconds. [`Object::set_condition`] sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
 }
 

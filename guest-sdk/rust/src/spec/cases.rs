@@ -245,6 +245,13 @@ fn check(case: &Value) {
     assert_eq!(json!(lines.collect::<Vec<_>>()), expected("logs"));
 }
 
+/// Whether a case cannot be written here: [`Dependents::recreate`] is of a kind that was added.
+fn is_of_other_languages(with: &Value) -> bool {
+    let kinds = with["kinds"].as_array();
+    let mut recreate = with["recreate"].as_array().into_iter().flatten();
+    recreate.any(|kind| kinds.is_some_and(|kinds| !kinds.contains(kind)))
+}
+
 #[test]
 fn every_case_of_the_specification() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec");
@@ -256,6 +263,9 @@ fn every_case_of_the_specification() {
         }
         let spec: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         for case in spec["cases"].as_array().unwrap() {
+            if is_of_other_languages(&case["with"]) {
+                continue;
+            }
             println!("{}: {}", path.display(), text(&case["name"]));
             check(case);
             count += 1;

@@ -7,6 +7,7 @@ mod website;
 
 use serde_json::json;
 use website::{Website, WebsiteStatus};
+use windlass_sdk::FleetCluster;
 use windlass_sdk::prelude::*;
 use windlass_sdk::testing::TestFleet;
 
@@ -92,6 +93,18 @@ fn a_condition_of_a_type_is_set_and_written() {
     let all = site.status.unwrap().conditions.unwrap();
     assert_eq!((all[0].r#type.as_str(), all.len()), ("Ready", 1));
     assert_eq!(all[0].message, "it serves");
+}
+
+#[test]
+fn a_cluster_as_an_object_has_its_conditions() {
+    let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-31T09:30:00Z"});
+    let cluster: FleetCluster = serde_json::from_value(json!({
+        "metadata": {"name": "alpha"}, "spec": {"name": "alpha"}, "status": {"conditions": [condition]},
+    }))
+    .unwrap();
+    let found = Resource::condition(&cluster, "Ready").unwrap().unwrap();
+    assert_eq!(json!(found), condition);
+    assert_eq!(cluster.status.conditions, [found]);
 }
 
 #[test]

@@ -33,8 +33,12 @@ impl Desired {
         let Some((print, kept)) = note(present) else {
             return false;
         };
-        let is_kept = || kept == Some(&*fingerprint(&kept_of(&present.0, &self.object.0)));
-        print == self.print && (covers(&present.0, &self.object.0) || is_kept())
+        print == self.print
+            && match kept {
+                None => covers(&present.0, &self.object.0),
+                // Only the form that was noted: else a change to one that the server kept before would not be seen.
+                Some(kept) => kept == fingerprint(&kept_of(&present.0, &self.object.0)),
+            }
     }
 
     /// Whether this was applied to an object, whatever the object is now.
@@ -50,8 +54,11 @@ impl Desired {
         self.stamped(before.and_then(|(_, kept)| kept))
     }
 
-    /// As it is applied once more, with a note of what the server has made of it.
+    /// As it is applied once more, with a note of what the server has made of it, if that is another form.
     pub(super) fn noted(&self, stored: &Object) -> Object {
+        if covers(&stored.0, &self.object.0) {
+            return self.stamped(None);
+        }
         self.stamped(Some(&fingerprint(&kept_of(&stored.0, &self.object.0))))
     }
 

@@ -310,6 +310,13 @@ async fn check(case: &Value) -> bool {
     true
 }
 
+/// Whether a case cannot be written here: [`Dependents::recreate`] is of a kind that was added.
+fn is_of_other_languages(with: &Value) -> bool {
+    let kinds = with["kinds"].as_array();
+    let mut recreate = with["recreate"].as_array().into_iter().flatten();
+    recreate.any(|kind| kinds.is_some_and(|kinds| !kinds.contains(kind)))
+}
+
 #[tokio::test]
 async fn every_case_of_the_helpers_comes_out_as_in_the_sdks() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/spec");
@@ -321,6 +328,9 @@ async fn every_case_of_the_helpers_comes_out_as_in_the_sdks() {
         }
         let spec: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         for case in spec["cases"].as_array().unwrap() {
+            if is_of_other_languages(&case["with"]) {
+                continue;
+            }
             println!("{}: {}", path.display(), text(&case["name"]));
             count += usize::from(check(case).await);
         }

@@ -4,7 +4,7 @@ use super::super::applied::Desired;
 use super::super::calls::Calls;
 use super::super::finalizers::ensure_finalizer;
 use super::super::forced_apply;
-use super::failures::{Failures, summary};
+use super::failures::{Failures, plain, summary};
 use super::order::{is_defined, is_ground, remove};
 use super::{Dependents, OWNER, Report, identity, invalid};
 use crate::api::{ApiCode, ApiError, Operation, Reply, WriteOptions};
@@ -26,6 +26,7 @@ impl Dependents<'_> {
     ) -> Result<Action, Failure> {
         let wanted = desired.into_iter().map(|each| self.prepared(primary, each));
         let wanted = wanted.collect::<Result<Vec<Desired>, ApiError>>()?;
+        refuse_twice(&wanted)?;
         if let Some(finalizer) = &self.finalizer {
             ensure_finalizer(calls, primary.clone(), finalizer).await?;
         }
@@ -139,11 +140,11 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
                     applied.push(desired);
                 }
                 Ok(_) => {}
-                Err(error) if self.is_refused(&error, desired) => refused.push((desired, object)),
+                Err(error) if self.is_refused(&error, desired) => refused.push((object, error)),
                 Err(error) => self.not_applied(&object, error),
             }
         }
-        self.recreate(&refused).await;
+        self.recreate(refused).await;
         Ok(applied)
     }
 
@@ -191,9 +192,10 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
     }
 
     /// Deletes these objects, so that they are created again when they are gone. The server is asked before whether it would create them: an object
-    /// that is wrong altogether is not lost.
-    async fn recreate(&mut self, refused: &[Change<'a>]) {
-        let creation = |(_, object): &Change<'a>| {
+    /// that is wrong altogether is not lost. One that is refused for what the object has itself, such as a port, tells nothing: the change is the
+    /// failure then.
+    async fn recreate(&mut self, refused: Vec<(Object, ApiError)>) {
+        let creation = |(object, _): &(Object, ApiError)| {
             let dry = WriteOptions {
                 dry_run: true,
                 ..WriteOptions::default()
@@ -202,12 +204,14 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
         };
         let asked = self.batch(refused.iter().map(creation).collect()).await;
         let mut doomed = Vec::new();
-        for ((_, object), reply) in refused.iter().zip(asked) {
+        for ((object, change), reply) in refused.into_iter().zip(asked) {
             match reply {
                 Err(error) if error.code != ApiCode::AlreadyExists => {
+                    let is_other = error.http_status != UNPROCESSABLE;
+                    let error = if is_other { error } else { change };
                     self.failures.add(&object.named(), error);
                 }
-                _ => doomed.extend(self.find(object).cloned()),
+                _ => doomed.extend(self.find(&object).cloned()),
             }
         }
         for (object, result) in remove(self.calls, &doomed).await {
@@ -241,9 +245,12 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
     /// Writes the conditions. All failures are one error.
     async fn end(mut self, report: &Report<'_>) -> Result<Action, Failure> {
         if let Some(error) = std::mem::take(&mut self.failures).into_error() {
-            report
-                .write(self.calls, "ApplyFailed", &error.message, &Value::Null)
-                .await?;
+            let mut error = error;
+            let told = report.write(self.calls, "ApplyFailed", &error.message, &Value::Null);
+            if let Err(unwritten) = told.await {
+                let why = plain(&unwritten);
+                error.message += &format!("; and the status cannot be written: {why}");
+            }
             return Err(error.into());
         }
         for desired in self.wanted {
@@ -276,6 +283,18 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
         self.present.retain(|each| identity(each) != id);
         self.present.push(stored);
     }
+}
+
+/// The error for two desired objects of one kind and key.
+fn refuse_twice(wanted: &[Desired]) -> Result<(), ApiError> {
+    for (at, desired) in wanted.iter().enumerate() {
+        let id = identity(&desired.object);
+        if wanted[..at].iter().any(|each| identity(&each.object) == id) {
+            let name = desired.object.named();
+            return Err(invalid(format!("{name}: it is desired twice")));
+        }
+    }
+    Ok(())
 }
 
 /// The text about an object that is deleted to be created again.

@@ -33,7 +33,7 @@ impl Failures {
 }
 
 /// A failure's message: the first field that is wrong, without the value that a server prints of it.
-fn plain(error: &ApiError) -> String {
+pub(super) fn plain(error: &ApiError) -> String {
     let details = error.details.as_deref().unwrap_or_default();
     let details: Value = serde_json::from_str(details).unwrap_or_default();
     let causes = details["causes"].as_array().into_iter().flatten();
