@@ -331,13 +331,13 @@ impl Cluster {
     pub(crate) fn fenced_client(self: &Arc<Self>, fence: Option<Arc<Fence>>) -> Client {
         let token = self.token.child_token();
         let scope = call_scope::CallScope::of_run(Caller::program(), token, None, fence);
-        Client::new(self.clone(), Arc::new(Grant::all()), scope, true)
+        Client::new(self.clone(), Arc::new(Grant::all()), scope, None)
     }
 
     /// A client for a caller's calls outside of runs.
     pub(crate) fn client_for(self: &Arc<Self>, caller: Caller, grant: Arc<Grant>) -> Client {
         let scope = call_scope::CallScope::new(caller, self.token.child_token(), None);
-        Client::new(self.clone(), grant, scope, true)
+        Client::new(self.clone(), grant, scope, None)
     }
 
     /// Records an event of the program itself in the background. `process` distinguishes this process from others that run the same

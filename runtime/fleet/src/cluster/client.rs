@@ -8,6 +8,7 @@ mod cache_effect;
 mod charged;
 mod list;
 mod made;
+mod owners;
 mod pod;
 mod read;
 mod schemas;
@@ -59,8 +60,8 @@ pub struct Client {
     cluster: Arc<Cluster>,
     grant: Arc<Grant>,
     scope: Arc<CallScope>,
-    /// Whether the cluster is that of the reconciled request, to which rules without `clusters` apply.
-    own: bool,
+    /// The cluster of the reconciled request, if it is another one than this: rules without `clusters` apply to none but that.
+    home: Option<Arc<Cluster>>,
     /// Limits its calls. `None`: they are not limited.
     policy: Option<Arc<dyn CallPolicy>>,
     /// Charged for answers, in addition to the process.
@@ -74,13 +75,13 @@ impl Client {
         cluster: Arc<Cluster>,
         grant: Arc<Grant>,
         scope: Arc<CallScope>,
-        own: bool,
+        home: Option<Arc<Cluster>>,
     ) -> Self {
         Self {
             cluster,
             grant,
             scope,
-            own,
+            home,
             policy: None,
             account: None,
             cached_only: false,
@@ -160,7 +161,7 @@ impl Client {
             cluster: self.cluster.clone(),
             grant: Arc::new(Grant::all().impersonate(identity)),
             scope,
-            own: true,
+            home: None,
             policy: self.policy.as_ref().map(|policy| limits(policy) as _),
             // The call that recorded the event may have ended, and its account with it. The tenant's bound still applies.
             account: None,
@@ -205,7 +206,7 @@ impl Client {
 
     /// What rules match of its cluster, which has these labels.
     fn facts<'a>(&'a self, labels: &'a Pairs) -> ClusterFacts<'a> {
-        self.cluster.facts(labels, self.own)
+        self.cluster.facts(labels, self.home.is_none())
     }
 
     /// Reads an object; `None` means that it is absent.

@@ -26,7 +26,7 @@ impl Cluster {
             return vec![format!("cluster {cluster:?} is not connected")];
         };
         let scope = CallScope::new(Caller::program(), self.token().child_token(), None);
-        let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, true);
+        let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, None);
         let mut problems = Vec::new();
         for store in backend.stores.all() {
             // Cluster-scoped kinds are cached for the readers of the whole server.

@@ -56,15 +56,16 @@ impl Context {
             self.cluster.clone(),
             grant.clone(),
             self.scope.clone(),
-            true,
+            None,
         )
     }
 
     /// A client for any engaged cluster, within a grant. Rules without `clusters` are about the request's own cluster.
     #[must_use]
     pub fn client_for(&self, cluster: &Arc<Cluster>, grant: &Arc<Grant>) -> Client {
-        let own = Arc::ptr_eq(cluster, &self.cluster);
-        Client::new(cluster.clone(), grant.clone(), self.scope.clone(), own)
+        let is_own = Arc::ptr_eq(cluster, &self.cluster);
+        let home = (!is_own).then(|| self.cluster.clone());
+        Client::new(cluster.clone(), grant.clone(), self.scope.clone(), home)
     }
 
     /// The request's cluster.

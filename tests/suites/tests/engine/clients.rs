@@ -1,9 +1,10 @@
 //! What clients answer, live and cached, and what grants refuse.
 
-use super::fixture::{bytes, client, config_map, get, key, object};
-use anyhow::Result;
+use super::fixture::{builder_of, bytes, client, config_map, get, key, object};
+use anyhow::{Context as _, Result};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use windlass_fleet::api::{
 };
 use windlass_fleet::cluster::{CallPolicy, Permit};
 use windlass_fleet::grant::{Denied, Needs, Verb};
-use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
-use windlass_harness::fleet::TestFleet;
+use windlass_fleet::{Action, Cluster, Context, Failure, Grant, GroupVersionKind, ObjectKey, Rule};
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name};
 
 pub(crate) fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
     let list = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
@@ -599,5 +601,70 @@ async fn a_denial_names_the_resource_that_is_served_or_a_kind_like_the_one_that_
         assert_eq!(denied.code, ApiCode::Denied);
         assert!(denied.message.contains(said), "{denied:?}");
     }
+    fleet.stop().await
+}
+
+/// What a run at alpha is told of copies in beta and in alpha that its object owns.
+async fn owned_copies(context: Context) -> Result<Vec<Option<ApiError>>> {
+    let (kind, grant) = (config_map(), Arc::new(Grant::all()));
+    let alpha = context.client(&grant);
+    let owner = alpha
+        .get(&kind, &key("owner"), &GetOptions::default())
+        .await?;
+    let owner: Value = serde_json::from_slice(&owner.context("the owner")?)?;
+    let mut told = Vec::new();
+    for cluster in ["beta", "alpha"] {
+        let cluster = context.fleet().cluster(&name(cluster)).context("engaged")?;
+        let client = context.client_for(&cluster, &grant);
+        let mut copy = object("copy", json!({}));
+        copy["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+        }]);
+        let options = ApplyOptions::default();
+        told.push(client.apply(&kind, bytes(&copy), &options).await.err());
+        copy["metadata"]["name"] = json!("created");
+        let options = WriteOptions::default();
+        told.push(client.create(&kind, bytes(&copy), &options).await.err());
+    }
+    Ok(told)
+}
+
+#[tokio::test]
+async fn an_object_of_another_cluster_is_no_owner() -> Result<()> {
+    let told: Arc<Mutex<Option<Result<Vec<Option<ApiError>>>>>> = Arc::default();
+    let tell = told.clone();
+    let controller =
+        builder_of("copies", "ConfigMap").build(Arc::new(move |context: Context| {
+            let tell = tell.clone();
+            async move {
+                if context.request.cluster.as_str() == "alpha"
+                    && &*context.request.key.name == "owner"
+                {
+                    *tell.lock() = Some(owned_copies(context).await);
+                }
+                Ok::<_, Failure>(Action::Done)
+            }
+        }))?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    fleet.engage("beta").await?;
+    fleet.apply("alpha", object("owner", json!({})))?;
+    fleet.engage("alpha").await?;
+    let told = wait("the copies", || {
+        Seen::of(told.lock().take(), Option::is_some)
+    })
+    .await?;
+    let told = told.context("seen")??;
+    for refused in &told[..2] {
+        let refused = refused.as_ref().context("beta does not have the owner")?;
+        assert_eq!(refused.code, ApiCode::Invalid);
+        assert!(
+            refused
+                .message
+                .contains("owner ConfigMap owner is an object of the cluster \"alpha\""),
+            "{}",
+            refused.message
+        );
+    }
+    assert!(told[2].is_none() && told[3].is_none(), "{told:?}");
     fleet.stop().await
 }

@@ -43,6 +43,7 @@ impl Client {
         let target = self.writable(kind).await?;
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
+        self.check_named(&named, &object)?;
         let namespace = named.namespace(&target.resource)?;
         let subresource = options.subresource.as_deref();
         let path = match subresource {
@@ -73,7 +74,9 @@ impl Client {
         let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let key = Named::read(&object)?.key(resource)?;
+        let named = Named::read(&object)?;
+        let key = named.key(resource)?;
+        self.check_named(&named, &object)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Update, &key)?;
         if subresource.is_none() && may_create(resource, &object) {
@@ -118,7 +121,9 @@ impl Client {
         let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let key = Named::read(&object)?.key(resource)?;
+        let named = Named::read(&object)?;
+        let key = named.key(resource)?;
+        self.check_named(&named, &object)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Patch, &key)?;
         if subresource.is_none() {
@@ -221,6 +226,13 @@ impl Client {
                 CacheEffect::ListDeleted
             };
             self.write(&target, call, effect).await?;
+        }
+        Ok(())
+    }
+
+    fn check_named(&self, named: &Named, object: &Json) -> Result<(), ApiError> {
+        if named.is_owned {
+            self.check_owners(object)?;
         }
         Ok(())
     }
@@ -411,10 +423,11 @@ fn delete_body(options: &DeleteOptions) -> Bytes {
     Bytes::from(body.to_string())
 }
 
-/// Namespace and name of an object to write.
+/// Namespace and name of an object to write, and whether it has owners.
 struct Named {
     namespace: Option<Arc<str>>,
     name: Option<Arc<str>>,
+    is_owned: bool,
 }
 
 impl Named {
@@ -429,6 +442,7 @@ impl Named {
         Ok(Self {
             namespace: text(head.namespace),
             name: text(head.name),
+            is_owned: !head.owners.is_absent(),
         })
     }
 
