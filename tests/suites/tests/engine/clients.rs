@@ -604,7 +604,7 @@ async fn a_denial_names_the_resource_that_is_served_or_a_kind_like_the_one_that_
     fleet.stop().await
 }
 
-/// What a run at alpha is told of copies in beta and in alpha that its object owns.
+/// The answers that a run at alpha gets to copies in beta and in alpha that its object owns.
 async fn owned_copies(context: Context) -> Result<Vec<Option<ApiError>>> {
     let (kind, grant) = (config_map(), Arc::new(Grant::all()));
     let alpha = context.client(&grant);
