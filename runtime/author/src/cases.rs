@@ -28,6 +28,8 @@ pub struct Case {
     /// The documents of its own, if it has some.
     configuration: Option<PathBuf>,
     first: First,
+    /// Whether the fleet begins without clusters, besides the local one and workspaces.
+    no_clusters: bool,
     /// Each with its place, in a file of steps.
     steps: Vec<(Option<Place>, Step)>,
 }
@@ -114,6 +116,7 @@ impl Case {
         Ok(Self {
             name,
             configuration: own.is_file().then_some(own),
+            no_clusters: false,
             first: First::Folder(folder.join("seed")),
             steps: vec![(None, Step::Expect(expect)), (None, Step::Absent(absent))],
         })
@@ -128,7 +131,8 @@ impl Case {
             );
         }
         let mut first = Layout::default();
-        for cluster in file.clusters {
+        let none = file.clusters.as_ref().is_some_and(Vec::is_empty);
+        for cluster in file.clusters.into_iter().flatten() {
             first.clusters.insert(cluster, Vec::new());
         }
         let mut steps = steps.into_iter().peekable();
@@ -141,6 +145,7 @@ impl Case {
         Ok(Self {
             name,
             configuration: file.configuration.map(|own| folder.join(own)),
+            no_clusters: none && first.clusters.is_empty(),
             first: First::Steps(first),
             steps: placed.collect(),
         })
@@ -162,6 +167,9 @@ impl Case {
             First::Steps(layout) => Seed::from(layout.clone()).suited(asked),
         };
         let mut seed = seed.with_context(|| format!("test {}", self.name))?;
+        if self.no_clusters {
+            seed.clusters.clear();
+        }
         // Those that have left are looked at too.
         let mut known: BTreeSet<&String> = seed.clusters.keys().collect();
         for (place, step) in &self.steps {
@@ -246,6 +254,19 @@ mod tests {
             said.contains("\"us\"") && said.contains("there are eu"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn an_empty_list_of_clusters_is_none_and_no_list_is_the_usual_ones() {
+        let project = tempfile::tempdir().unwrap();
+        for (clusters, count) in [("", 3), ("clusters: []\n", 0), ("clusters: [eu]\n", 1)] {
+            let text = format!("{clusters}steps: [{{absent: [{{kind: X}}]}}]");
+            write(project.path(), "tests/a.yaml", &text);
+            let case = Case::all(project.path(), &[]).unwrap().remove(0);
+            let seed = case.seed(Asked::default()).unwrap();
+            assert_eq!(seed.clusters.len(), count, "{clusters}");
+            assert!(!seed.closed, "others may join");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Seed {
     pub(crate) local: Option<Vec<Json>>,
     /// The objects of a kcp's workspaces by path, in the order of files, if there is a kcp.
     pub(crate) workspaces: Option<Workspaces>,
+    /// Whether no Provider finds clusters, so that none can join.
+    pub(crate) closed: bool,
 }
 
 /// What documents ask for beside the objects of a seed.
@@ -81,6 +83,7 @@ impl Seed {
             self.local.get_or_insert_default();
         }
         if asked.no_clusters {
+            self.closed = true;
             self.clusters.clear();
         }
         Ok(self)
@@ -107,6 +110,7 @@ impl From<Layout> for Seed {
             clusters,
             local: local.map(ordered),
             workspaces,
+            closed: false,
         }
     }
 }

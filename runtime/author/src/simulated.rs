@@ -48,7 +48,7 @@ pub struct Simulated {
     members: Mutex<Members>,
     /// Replaces the Manager's local cluster.
     pub local: Option<ClusterSpec>,
-    /// Replaces the Providers of clusters; none: the seed has only the local one and workspaces.
+    /// Replaces the Providers of clusters; none: there are only the local one and workspaces.
     pub provider: Option<Arc<dyn Provider>>,
 }
 
@@ -74,7 +74,7 @@ impl Simulated {
             None => None,
         };
         let stand_ins = Arc::new(Clusters::new("in-memory"));
-        let provider = (!seed.clusters.is_empty()).then(|| stand_ins.clone() as Arc<dyn Provider>);
+        let provider = (!seed.closed).then(|| stand_ins.clone() as Arc<dyn Provider>);
         let fleet = Self {
             kubeconfig: KubeconfigFile::take(folder)?,
             server,

@@ -15,9 +15,9 @@ use windlass_files::{Interval, Problem, Value, split};
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct File {
-    /// The clusters; by default those of a fleet without a seed.
+    /// The clusters; by default those of a fleet without a seed. An empty list is none.
     #[serde(default)]
-    pub(super) clusters: Vec<String>,
+    pub(super) clusters: Option<Vec<String>>,
     /// The documents, if not those of the project. Relative to the file.
     #[serde(default)]
     pub(super) configuration: Option<PathBuf>,
@@ -265,7 +265,7 @@ mod tests {
     fn a_step_is_for_all_clusters_or_for_those_that_it_names() {
         let text = "clusters: [eu]\nsteps:\n- apply: [a.yaml]\n- expect: [{kind: X}]\n  in: [eu, local, 'root:blue']\n- wait: 3s\n";
         let (file, steps) = parse(text).unwrap();
-        assert_eq!(file.clusters, ["eu"]);
+        assert_eq!(file.clusters.unwrap(), ["eu"]);
         let [
             (_, Step::Apply(all)),
             (_, Step::Expect(some)),

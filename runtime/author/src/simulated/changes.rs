@@ -22,6 +22,16 @@ pub(crate) struct Description {
     pub(crate) properties: BTreeMap<String, String>,
 }
 
+impl Description {
+    /// Those in documents of a cluster's seed.
+    fn of(name: &str, objects: &[Json]) -> Result<Self> {
+        Ok(Self {
+            labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?,
+            properties: described(name, objects, "properties", |it| &it["properties"])?,
+        })
+    }
+}
+
 /// How a cluster fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,8 +102,10 @@ impl Simulated {
         description: Description,
     ) -> Result<()> {
         let served = self.server.add_cluster(name);
-        let mut labels = described(name, objects, "labels", |it| &it["metadata"]["labels"])?;
-        let mut properties = described(name, objects, "properties", |it| &it["properties"])?;
+        let Description {
+            mut labels,
+            mut properties,
+        } = Description::of(name, objects)?;
         labels.extend(description.labels);
         properties.extend(description.properties);
         let mut members = self.members.lock();
@@ -149,6 +161,19 @@ impl Simulated {
             };
         }
         spec.labels = labels.into();
+        self.stand_ins.put(spec.clone());
+        Ok(())
+    }
+
+    /// Gives a cluster the labels and properties that documents of its seed have now.
+    ///
+    /// # Errors
+    /// When it is not there, or one of them is not a text.
+    pub(super) fn describe(&self, name: &str, objects: &[Json]) -> Result<()> {
+        let Description { labels, properties } = Description::of(name, objects)?;
+        let mut members = self.members.lock();
+        let spec = &mut found(&mut members, name)?.spec;
+        (spec.labels, spec.properties) = (labels.into(), properties.into());
         self.stand_ins.put(spec.clone());
         Ok(())
     }

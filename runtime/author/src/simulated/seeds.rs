@@ -15,8 +15,8 @@ const DEPTH: usize = 1;
 type Looks = BTreeMap<PathBuf, Option<SystemTime>>;
 
 impl Simulated {
-    /// Lets clusters join whose folder has come, and those leave whose folder has gone. A manifest that is new or has changed is applied; one that
-    /// is gone deletes nothing. `first` is what the fleet began with, which may be older than the folder is now. Never ends.
+    /// Lets clusters join whose folder has come, and those leave whose folder has gone. A manifest that is new or has changed is applied, and so
+    /// are changed labels of a cluster; one that is gone deletes nothing. `first` is what the fleet began with, which may be older than the folder is now. Never ends.
     pub async fn follow_seed(&self, folder: &Path, first: Seed) {
         let (mut last, mut known, mut before) = (first, Looks::new(), None);
         loop {
@@ -71,6 +71,13 @@ impl Simulated {
             let before = before.map_or(&[][..], Vec::as_slice);
             for object in objects {
                 self.apply_if_new(name, before, object)?;
+            }
+            let describing = |objects: &[Json]| {
+                let all = objects.iter().filter(|object| describes_cluster(object));
+                all.cloned().collect::<Vec<_>>()
+            };
+            if describing(before) != describing(objects) {
+                self.describe(name, objects)?;
             }
         }
         Ok(())
@@ -149,8 +156,18 @@ mod tests {
         let kubeconfig = std::fs::read_to_string(fleet.kubeconfig()).unwrap();
         assert!(kubeconfig.contains("us"), "{kubeconfig}");
 
+        let about = |region: &str| {
+            format!(
+                "apiVersion: windlass.dev/v1alpha1\nkind: Cluster\nmetadata: {{labels: {{region: {region}}}}}\n"
+            )
+        };
+        write(&seed, "eu/cluster.yaml", &about("north"));
+        let third = Seed::read(&seed).unwrap();
+        fleet.follow(&second, &third).unwrap();
+        assert_eq!(fleet.membership().there["eu"]["region"], "north");
+
         std::fs::remove_dir_all(seed.join("us")).unwrap();
-        fleet.follow(&second, &Seed::read(&seed).unwrap()).unwrap();
+        fleet.follow(&third, &Seed::read(&seed).unwrap()).unwrap();
         assert_eq!(fleet.names().len(), 1);
         assert_eq!(fleet.membership().gone, ["us".to_owned()].into());
     }
