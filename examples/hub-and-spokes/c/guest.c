@@ -1,4 +1,4 @@
-/* Keeps the hub's ConfigMaps that are labelled in all other clusters. */
+/* Keeps the hub's ConfigMaps that are labelled in all other clusters, or in those that they select. */
 
 #include <string.h>
 #include <windlass.h>
@@ -7,6 +7,8 @@ static const windlass_kind CONFIG_MAP = {"", "v1", "ConfigMap"};
 
 /* The label of originals, in the hub. */
 #define SPREAD "hub.windlass.dev/spread"
+/* The annotation of originals with the labels of their clusters, as `kubectl -l` has them. Without it they are for all. */
+#define CLUSTERS "hub.windlass.dev/clusters"
 /* The label of copies. Objects without it are never changed. */
 #define COPY "hub.windlass.dev/copy"
 
@@ -36,14 +38,30 @@ static void copy(json *object, void *original) {
     json_set(object, "data", json_at(original, "/data"));
 }
 
+static windlass_error *is_for(const json *original, const char *cluster, bool *wanted) {
+    windlass_cluster_info *clusters;
+    size_t count;
+    *wanted = false;
+    if (!has(original, SPREAD)) {
+        return NULL;
+    }
+    windlass_error *error = windlass_clusters(windlass_annotation(original, CLUSTERS), &clusters, &count);
+    for (size_t i = 0; error == NULL && i < count; i++) {
+        *wanted |= strcmp(clusters[i].name, cluster) == 0;
+    }
+    return error;
+}
+
 static windlass_result reconcile(const windlass_request *request, windlass_cluster *cluster) {
     windlass_key key = request->key;
     windlass_cluster *hub;
     json *original, *present;
+    bool wanted;
     WINDLASS_TRY(windlass_open("", &hub));
     WINDLASS_TRY(windlass_get(hub, CONFIG_MAP, key, NULL, &original));
     WINDLASS_TRY(windlass_get(cluster, CONFIG_MAP, key, NULL, &present));
-    if (!has(original, SPREAD)) {
+    WINDLASS_TRY(is_for(original, windlass_name(cluster), &wanted));
+    if (!wanted) {
         if (has(present, COPY)) {
             WINDLASS_TRY(windlass_delete(cluster, CONFIG_MAP, key, NULL, NULL));
         }

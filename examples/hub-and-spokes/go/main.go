@@ -1,8 +1,9 @@
-// Keeps the hub's ConfigMaps that are labelled in all other clusters.
+// Keeps the hub's ConfigMaps that are labelled in all other clusters, or in those that they select.
 package main
 
 import (
 	"fmt"
+	"slices"
 
 	"windlass.dev/windlass"
 	"windlass.dev/windlass/mapper"
@@ -11,6 +12,8 @@ import (
 const (
 	// The label of originals, in the hub.
 	spread = "hub.windlass.dev/spread"
+	// The annotation of originals with the labels of their clusters, as `kubectl -l` has them. Without it they are for all.
+	selector = "hub.windlass.dev/clusters"
 	// The label of copies. Objects without it are never changed.
 	copied = "hub.windlass.dev/copy"
 )
@@ -47,7 +50,11 @@ func (guest) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done wi
 	if err != nil {
 		return done, err
 	}
-	if original == nil || !has(original, spread) {
+	wanted, err := isFor(original, cluster.Name())
+	if err != nil {
+		return done, err
+	}
+	if !wanted {
 		if present != nil && has(present, copied) {
 			err = cluster.Delete(configMap, req.ObjectKey)
 		}
@@ -62,6 +69,14 @@ func (guest) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done wi
 		return nil
 	})
 	return done, err
+}
+
+func isFor(original windlass.Object, cluster string) (bool, error) {
+	if original == nil || !has(original, spread) {
+		return false, nil
+	}
+	clusters, err := windlass.Clusters(windlass.Labels(original.Annotation(selector)))
+	return slices.ContainsFunc(clusters, func(to windlass.ClusterInfo) bool { return to.Name == cluster }), err
 }
 
 func has(object windlass.Object, label string) bool {

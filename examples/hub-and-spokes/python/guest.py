@@ -1,4 +1,4 @@
-"""Keeps the hub's ConfigMaps that are labelled in all other clusters."""
+"""Keeps the hub's ConfigMaps that are labelled in all other clusters, or in those that they select."""
 
 from collections.abc import Iterable
 
@@ -21,6 +21,8 @@ from windlass import (
 CONFIG_MAP = "v1/ConfigMap"
 # The label of originals, in the hub.
 SPREAD = "hub.windlass.dev/spread"
+# The annotation of originals with the labels of their clusters, as `kubectl -l` has them. Without it they are for all.
+CLUSTERS = "hub.windlass.dev/clusters"
 # The label of copies. Objects without it are never changed.
 COPY = "hub.windlass.dev/copy"
 
@@ -37,7 +39,7 @@ class Guest(Reconciler, Mapper):
     def reconcile(self, request: Request, cluster: Cluster) -> Action | None:
         original = fleet.local().get(CONFIG_MAP, request.key)
         copy = cluster.get(CONFIG_MAP, request.key)
-        if original is None or not has(original, SPREAD):
+        if original is None or not has(original, SPREAD) or not is_for(original, cluster.name):
             if copy is not None and has(copy, COPY):
                 cluster.delete(CONFIG_MAP, request.key)
             return None
@@ -58,6 +60,11 @@ class Guest(Reconciler, Mapper):
             originals = cluster.list_all(CONFIG_MAP, labels=SPREAD)
             return [Request(object["spec"]["name"], key_of(original)) for original in originals]
         return [Request(to.name, key_of(object)) for to in fleet.clusters() if to.name]
+
+
+def is_for(original: Object, cluster: str) -> bool:
+    selector = original["metadata"].get("annotations", {}).get(CLUSTERS)
+    return any(to.name == cluster for to in fleet.clusters(selector))
 
 
 def has(object: Object, label: str) -> bool:

@@ -1,4 +1,4 @@
-/** Keeps the hub's ConfigMaps that are labelled in all other clusters. */
+/** Keeps the hub's ConfigMaps that are labelled in all other clusters, or in those that they select. */
 
 import { FleetCluster, type KubernetesObject, defineMapper, defineReconciler, keyOf, kind } from 'windlass-sdk';
 import * as fleet from 'windlass-sdk/fleet';
@@ -10,10 +10,15 @@ const ConfigMap = kind<ConfigMap>('v1', 'ConfigMap');
 
 /** The label of originals, in the hub. */
 const SPREAD = 'hub.windlass.dev/spread';
+/** The annotation of originals with the labels of their clusters, as `kubectl -l` has them. Without it they are for all. */
+const CLUSTERS = 'hub.windlass.dev/clusters';
 /** The label of copies. Objects without it are never changed. */
 const COPY = 'hub.windlass.dev/copy';
 
 const has = (object: KubernetesObject | undefined, label: string) => label in (object?.metadata.labels ?? {});
+
+const isFor = (original: KubernetesObject, cluster: string) =>
+  fleet.clusters({ labelSelector: original.metadata.annotations?.[CLUSTERS] }).some(({ name }) => name === cluster);
 
 export const reconciler = defineReconciler({
   describe: () => ({
@@ -28,7 +33,7 @@ export const reconciler = defineReconciler({
   reconcile({ key }, cluster) {
     const original = fleet.local().get(ConfigMap, key);
     const copy = cluster.get(ConfigMap, key);
-    if (!original || !has(original, SPREAD)) {
+    if (!original || !has(original, SPREAD) || !isFor(original, cluster.name)) {
       if (has(copy, COPY)) cluster.delete(ConfigMap, key);
       return;
     }

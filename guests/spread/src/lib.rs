@@ -1,5 +1,5 @@
-//! Spreads: keeps a copy of every ConfigMap of the local cluster labelled `hub.windlass.dev/spread` in all other clusters. Entry
-//! point: [`Spread`].
+//! Spreads: keeps a copy of every ConfigMap of the local cluster labelled `hub.windlass.dev/spread` in all other clusters, or in those
+//! that it selects. Entry point: [`Spread`].
 //!
 //! A request belongs to the cluster that gets the copy, so an unreachable cluster delays only its own requests.
 
@@ -10,6 +10,8 @@ use windlass_sdk::{Change, ClusterScope, FleetCluster, GroupVersionKind, Mapper,
 
 /// The label of originals, in the local cluster. Its value does not matter.
 const SPREAD: &str = "hub.windlass.dev/spread";
+/// The annotation of originals with the labels of their clusters, as `kubectl -l` has them. Without it they are for all.
+const CLUSTERS: &str = "hub.windlass.dev/clusters";
 /// The label of copies. Objects without it are never changed.
 const COPY: &str = "hub.windlass.dev/copy";
 
@@ -30,9 +32,14 @@ impl ConfigMap {
         self.metadata.labels.contains_key(label)
     }
 
-    /// Whether it has the label of originals.
-    fn is_original(&self) -> bool {
-        self.is_labelled(SPREAD) && !self.metadata.is_deleting()
+    /// Whether it is an original that the cluster should have a copy of.
+    fn is_for(&self, cluster: &str) -> Result<bool> {
+        if !self.is_labelled(SPREAD) || self.metadata.is_deleting() {
+            return Ok(false);
+        }
+        let selector = self.metadata.annotations.get(CLUSTERS);
+        let clusters = fleet::clusters_labelled(selector.map_or("", String::as_str))?;
+        Ok(clusters.iter().any(|to| to.name == cluster))
     }
 
     /// The copy for other clusters.
@@ -101,8 +108,10 @@ fn ask(cluster: &str, key: ObjectKey) -> Request {
 
 /// Makes one ConfigMap of a cluster equal to the hub's.
 fn bring_in_line(key: &ObjectKey, cluster: &Cluster) -> Result<()> {
-    let original = fleet::local()?.get::<ConfigMap>(key)?;
-    let wanted = original.filter(ConfigMap::is_original);
+    let wanted = match fleet::local()?.get::<ConfigMap>(key)? {
+        Some(original) if original.is_for(&cluster.name())? => Some(original),
+        _ => None,
+    };
     let present = cluster.get::<ConfigMap>(key)?;
     match (wanted, present) {
         (None, Some(there)) if there.is_labelled(COPY) => {

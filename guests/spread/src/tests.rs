@@ -70,6 +70,20 @@ fn an_original_that_is_one_no_more_takes_its_copies_along() {
 }
 
 #[test]
+fn a_cluster_has_a_copy_while_the_original_selects_it() {
+    let stage = stage();
+    let mut original = map(SPREAD, "1");
+    original["metadata"]["annotations"] = json!({CLUSTERS: "env=prod"});
+    stage.hub.put(original);
+    assert_eq!(stage.east.reconciled_writes::<Spread>(&stage.key), Ok(0));
+    for (env, there) in [("prod", Some("1")), ("dev", None)] {
+        stage.east.label("env", env);
+        stage.east.reconcile::<Spread>(&stage.key).unwrap();
+        assert_eq!(stage.value().as_deref(), there);
+    }
+}
+
+#[test]
 fn a_copy_that_was_changed_is_repaired_whole() {
     let stage = stage();
     stage.hub.put(map(SPREAD, "1"));

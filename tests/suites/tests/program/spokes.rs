@@ -1,4 +1,5 @@
-//! The example `hub-and-spokes` in all languages: the same copies in clusters that come and go; and the page that shows it.
+//! The examples whose guests work on the fleet, `hub-and-spokes`, `scheduler` and `teams`, in all of their languages, while clusters come,
+//! go, fail and get other labels; and the page that shows the first one.
 
 use crate::languages;
 use crate::project::Project;
@@ -38,14 +39,47 @@ fn the_page_about_clusters_shows_what_the_example_does() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs other languages' tools"]
 async fn spokes_are_kept_in_step_in_all_languages() -> Result<()> {
-    for (folder, _) in LANGUAGES {
-        let folder = repository().join("examples/hub-and-spokes").join(folder);
-        let tested = languages::windlass(&folder, ["test", "--timeout", "900s"]).await?;
-        tested
-            .expect_code(0)
-            .with_context(|| folder.display().to_string())?;
-    }
-    Ok(())
+    pass_with_no_rule_to_spare("hub-and-spokes", LANGUAGES.map(|(folder, _)| folder)).await
+}
+
+#[tokio::test]
+#[ignore = "needs other languages' tools"]
+async fn workloads_are_placed_on_clusters_that_have_room_in_all_languages() -> Result<()> {
+    pass_with_no_rule_to_spare("scheduler", ["rust", "go", "python"]).await
+}
+
+#[tokio::test]
+#[ignore = "needs other languages' tools"]
+async fn teams_have_their_namespaces_in_all_languages() -> Result<()> {
+    pass_with_no_rule_to_spare("teams", ["typescript", "go", "python"]).await
+}
+
+/// The guests pass the example's cases with its rules, which are the same for each, and the cases use all of them. The guests run beside each
+/// other: a case mostly waits for clusters that fail.
+async fn pass_with_no_rule_to_spare<const N: usize>(
+    example: &str,
+    folders: [&str; N],
+) -> Result<()> {
+    let example = repository().join("examples").join(example);
+    let runs = folders.iter().enumerate().map(|(at, folder)| {
+        let folder = example.join(folder);
+        async move {
+            // The rules are compared once: what lacks none of them passes with them.
+            let args: &[&str] = match at {
+                0 => &["rules", "--timeout", "900s"],
+                _ => &["test", "--timeout", "900s"],
+            };
+            let run = languages::windlass(&folder, args).await?;
+            let run = run.expect_code(0);
+            let said = run.with_context(|| folder.display().to_string())?.stdout;
+            ensure!(
+                at > 0 || said.trim() == "complete: no test needs more rules",
+                "{said}"
+            );
+            Ok(())
+        }
+    });
+    futures::future::try_join_all(runs).await.map(drop)
 }
 
 /// Clusters are objects of the local cluster.
