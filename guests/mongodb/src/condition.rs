@@ -1,4 +1,4 @@
-//! What a consumer reads: [`Condition`], of how far it went or of what is in the way, [`Trouble`].
+//! What a consumer reads: the condition `Ready`, of how far it went, [`Progress`], or of what is in the way, [`Trouble`].
 
 use crate::ABANDON;
 use crate::kinds::Database;
@@ -14,14 +14,6 @@ pub(crate) struct Progress {
     pub(crate) copy: Database,
     /// Secrets with connection strings that the operator has not made yet.
     pub(crate) missing: Vec<String>,
-}
-
-/// The condition `Ready`.
-#[derive(Debug)]
-pub(crate) struct Condition {
-    pub(crate) status: &'static str,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
 }
 
 /// Why nothing could be done.
@@ -131,11 +123,7 @@ impl Trouble {
                 ),
             ),
         };
-        Some(Condition {
-            status,
-            reason,
-            message,
-        })
+        Some(ready(status, reason, message))
     }
 }
 
@@ -153,12 +141,17 @@ impl From<Trouble> for Error {
     }
 }
 
-impl Condition {
-    pub(crate) fn of(progress: &Progress) -> Self {
-        let status = &progress.copy.status;
+/// The condition `Ready`.
+fn ready(status: &str, reason: &str, message: String) -> Condition {
+    Condition::new("Ready", status, reason).message(message)
+}
+
+impl Progress {
+    pub(crate) fn condition(&self) -> Condition {
+        let status = &self.copy.status;
         let said = status["message"].as_str().unwrap_or_default();
         let (status, reason, message) = match status["phase"].as_str() {
-            Some("Running") if progress.missing.is_empty() => {
+            Some("Running") if self.missing.is_empty() => {
                 let message =
                     "the database runs: its connection strings are in the Secrets that users name";
                 ("True", "Running", message.to_owned())
@@ -166,7 +159,7 @@ impl Condition {
             Some("Running") => {
                 let message = format!(
                     "the database runs: the Secret {} comes in a moment",
-                    progress.missing.join(", ")
+                    self.missing.join(", ")
                 );
                 ("False", "Provisioning", message)
             }
@@ -186,10 +179,6 @@ impl Condition {
                 format!("the database is being made: {said}"),
             ),
         };
-        Self {
-            status,
-            reason,
-            message,
-        }
+        ready(status, reason, message)
     }
 }

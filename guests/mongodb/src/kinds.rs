@@ -171,7 +171,7 @@ impl Database {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.metadata.finalizers.iter().any(|one| one == FINALIZER)
+        self.metadata.has_finalizer(FINALIZER)
     }
 }
 

@@ -154,29 +154,14 @@ fn tell(
 }
 
 fn hold(workspace: &Cluster, database: &Database) -> Result<()> {
-    if database.is_held() {
-        return Ok(());
-    }
-    let mut finalizers = database.metadata.finalizers.clone();
-    finalizers.push(FINALIZER.to_owned());
-    set_finalizers(workspace, database, &finalizers)
+    workspace.ensure_finalizer(database, FINALIZER)?;
+    Ok(())
 }
 
 fn release(workspace: &Cluster, database: &Database) -> Result<Action> {
-    let mut finalizers = database.metadata.finalizers.clone();
-    finalizers.retain(|one| one != FINALIZER);
-    set_finalizers(workspace, database, &finalizers)?;
+    workspace.remove_finalizer(database, FINALIZER)?;
     info!("let go", key = database.key());
     Ok(Action::Done)
-}
-
-/// Only if nobody has changed the object since: other finalizers are in the list too.
-fn set_finalizers(workspace: &Cluster, database: &Database, finalizers: &[String]) -> Result<()> {
-    let version = &database.metadata.resource_version;
-    let patch =
-        serde_json::json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
-    workspace.patch::<Database>(&database.key(), &patch)?;
-    Ok(())
 }
 
 #[cfg(test)]

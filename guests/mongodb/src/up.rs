@@ -1,9 +1,9 @@
 //! What comes back to the consumer: connection strings and the status. Entry points: [`connections`] and [`report`].
 
-use crate::condition::{Condition, Progress, Trouble};
+use crate::condition::{Progress, Trouble};
 use crate::kinds::{Database, Secret};
 use crate::place::Place;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 use windlass_sdk::prelude::*;
 
 /// A label of Secrets in a workspace that were brought there: the name of their database.
@@ -94,7 +94,7 @@ pub(crate) fn report(
     outcome: &Result<Progress, Trouble>,
 ) -> Result<()> {
     let condition = match outcome {
-        Ok(progress) => Some(Condition::of(progress)),
+        Ok(progress) => Some(progress.condition()),
         Err(trouble) => trouble.condition(),
     };
     let Some(condition) = condition else {
@@ -107,22 +107,9 @@ pub(crate) fn report(
             status.insert(field.to_owned(), value.unwrap_or_default());
         }
     }
-    let before = &database.status["conditions"][0];
-    let since = if before["status"] == condition.status {
-        before["lastTransitionTime"].clone()
-    } else {
-        json!(now())
-    };
-    let condition = json!([{
-        "type": "Ready", "status": condition.status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": since, "observedGeneration": database.metadata.generation,
-    }]);
-    status.insert("conditions".to_owned(), condition);
-    let same = |(field, value): (&String, &Value)| {
-        database.status.get(field).unwrap_or(&Value::Null) == value
-    };
-    if !status.iter().all(same) {
-        workspace.patch_status::<Database>(&database.key(), &Value::Object(status))?;
-    }
+    let mut next = database.clone();
+    next.set_condition(condition)?;
+    status.insert("conditions".to_owned(), next.status["conditions"].take());
+    workspace.set_status::<Database>(&database.key(), &status)?;
     Ok(())
 }
