@@ -21,6 +21,7 @@ mod typescript;
 pub(crate) use header::Header;
 pub(crate) use kind::defined;
 pub use kind::{Kind, TypesError};
+pub use naming::plural;
 pub use place::{PlaceError, place};
 
 use clap::ValueEnum;

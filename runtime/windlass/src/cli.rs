@@ -83,7 +83,10 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Begin a guest: a project that builds and passes its own tests
     ///
-    /// Writes a small reconciler, its tests, the SDK of its language and a windlass.yaml into a new folder.
+    /// Writes a small reconciler, its tests, the SDK of its language and a windlass.yaml into a new folder. It greets the people that
+    /// ConfigMaps name. With --kind it is the controller of a new kind, as `create api` of kubebuilder makes one: with the
+    /// CustomResourceDefinition, its types, the rules, a finalizer and conditions. `--kind my.group/v1/Website` names the group and the version,
+    /// `--kind Website` is example.dev/v1alpha1/Website. Change spec in seed/crd.yaml, then run `windlass types seed/crd.yaml`.
     New(NewArgs),
     /// Build a guest into a component
     ///

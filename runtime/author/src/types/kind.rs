@@ -1,7 +1,9 @@
 //! The kind of a CustomResourceDefinition or of an API server. Entry points: [`Kind::of_definition`] and [`Kind::published`].
 
+use super::Language;
 use super::merge::merged;
-use super::naming::{pascal, unused};
+use super::naming::{pascal, snake, unused};
+use super::reserved::is_type;
 use super::schema::{Reader, Struct, entries, items, text};
 use windlass_files::{Node, Value};
 use windlass_fleet::GroupVersionKind;
@@ -116,6 +118,25 @@ impl Kind {
     /// As objects have it.
     pub fn gvk(&self) -> &GroupVersionKind {
         &self.gvk
+    }
+
+    /// The name of the type of its objects: `Website`.
+    pub fn type_name(&self, language: Language) -> String {
+        let name = self.name();
+        let mut names = self
+            .names(&name, |name| is_type(name, language))
+            .into_iter();
+        names.next().unwrap_or(name)
+    }
+
+    /// The name of the constant of the kind in languages whose constants are in capitals, and the beginning of others: `WEBSITE`.
+    pub fn constant(&self, language: Language) -> String {
+        let constant = snake(&self.gvk.kind).to_uppercase();
+        if language == Language::Python && self.type_name(language) == constant {
+            constant + "_KIND"
+        } else {
+            constant
+        }
     }
 
     /// As a name of code: `Website`.

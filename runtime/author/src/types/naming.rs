@@ -1,4 +1,4 @@
-//! Names of code, made of names of kinds and fields. Entry points: [`pascal`], [`snake`] and [`singular`].
+//! Names of code, made of names of kinds and fields. Entry points: [`pascal`], [`snake`], [`singular`] and [`plural`].
 
 /// Words that end like plurals of others, with what one of them is called: themselves, or what no rule says.
 const SINGULARS: [(&str, &str); 22] = [
@@ -95,6 +95,18 @@ pub(super) fn singular(name: &str) -> String {
         return format!("{before}{begins}{}", &one[1..]);
     }
     format!("{before}{}", singular_word(&last))
+}
+
+/// The plural that code generators give a kind, whose lower-case name this is.
+pub fn plural(singular: &str) -> String {
+    let hisses = singular.ends_with(['s', 'x', 'z']) || singular.ends_with("ch");
+    if hisses || singular.ends_with("sh") {
+        return format!("{singular}es");
+    }
+    match singular.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{singular}s"),
+    }
 }
 
 /// By the rules of English. An abbreviation such as `DNS` or `tls` is no plural.

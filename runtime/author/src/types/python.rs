@@ -3,7 +3,6 @@
 //! Only those that check types read the stub. In a component the types cost nothing: the module knows no more than their names' use as functions.
 
 use super::kind::Kind;
-use super::naming::snake;
 use super::schema::{Field, Struct, Type};
 use super::{Language, comment, header, reserved};
 
@@ -33,10 +32,7 @@ pub(super) fn files(kind: &Kind, file: String) -> Vec<(String, String)> {
     let names = kind.names(&kind.name(), |name| {
         reserved::is_type(name, Language::Python)
     });
-    let mut constant = snake(&kind.gvk.kind).to_uppercase();
-    if names.contains(&constant) {
-        constant += "_KIND";
-    }
+    let constant = kind.constant(Language::Python);
     let [mark, of] = header::lines(kind);
     let top = format!("# {mark}\n# {of}\n\n");
     let module = format!(

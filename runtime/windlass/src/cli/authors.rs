@@ -4,7 +4,7 @@ use super::IdleArgs;
 use crate::config::kinds::Interval;
 use clap::Args;
 use std::path::PathBuf;
-use windlass_author::scaffold::Lang;
+use windlass_author::scaffold::{Lang, NewKind};
 use windlass_author::types::Language;
 use windlass_fleet::GroupVersionKind;
 
@@ -49,6 +49,9 @@ pub(crate) struct NewArgs {
     /// The language of the guest
     #[arg(long, short, value_enum)]
     pub(crate) lang: Lang,
+    /// A kind of its own, as Website, which is in the group example.dev, or my.group/v1/Website: its definition, types, controller and tests
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<NewKind>,
 }
 
 /// `build`.

@@ -12,7 +12,7 @@ use windlass_author::scaffold;
 /// # Errors
 /// When the folder is not empty, or its name is not valid for a guest.
 pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
-    let name = scaffold::write(&args.folder, args.lang)?;
+    let name = scaffold::write(&args.folder, args.lang, args.kind.as_ref())?;
     let folder = args.folder.display();
     if format == Format::Json {
         let created = json!({ "path": args.folder, "name": name });

@@ -6,6 +6,9 @@ use crate::crates::{Crate, crates};
 use crate::repository::{Repository, normal};
 use crate::{Finding, RustFile};
 
+/// Parts of new projects: journeys build those.
+const TEMPLATES: &str = "runtime/author/templates/";
+
 /// Files that no target, `mod`, or `include` reaches.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let all = crates(repository);
@@ -29,9 +32,10 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
         }
     }
     let is_lost = |file: &&RustFile| {
-        ![&reached, &included]
-            .iter()
-            .any(|of| of.contains(&file.path))
+        !file.path.starts_with(TEMPLATES)
+            && ![&reached, &included]
+                .iter()
+                .any(|of| of.contains(&file.path))
     };
     let lost = repository.rust.iter().filter(is_lost);
     lost.map(|file| {

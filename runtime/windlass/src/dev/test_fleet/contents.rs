@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_apiserver::{Cluster, Faults, RequestFault, Rule, RuleId};
+use windlass_author::types::plural;
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::{ClusterName, GroupVersionKind};
@@ -313,16 +314,4 @@ fn definition(kind: &GroupVersionKind, namespaced: bool) -> Json {
             }],
         },
     })
-}
-
-/// The plural that code generators give a kind.
-fn plural(singular: &str) -> String {
-    let hisses = singular.ends_with(['s', 'x', 'z']) || singular.ends_with("ch");
-    if hisses || singular.ends_with("sh") {
-        return format!("{singular}es");
-    }
-    match singular.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ => format!("{singular}s"),
-    }
 }
