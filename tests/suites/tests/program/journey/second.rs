@@ -126,7 +126,7 @@ impl Journey {
         let own = text.split("# Small").next().unwrap_or(&text);
         let own = own
             .replace(&format!("{:?}", self.name()), "\"second\"")
-            .replace("\"sdk\"", "\"../sdk\"");
+            .replace("path = \"", "path = \"../");
         Ok(fs::write(member, own)?)
     }
 
