@@ -4,6 +4,7 @@
 //! guest.
 
 use super::header::MARK;
+use std::path::Path;
 use toml::{Table, Value};
 
 /// Its name, and its folder in the project.
@@ -88,7 +89,9 @@ fn library(modules: &[String]) -> String {
 fn from_below(mut dependency: Value) -> Value {
     if let Some(table) = dependency.as_table_mut() {
         table.remove("optional");
-        if let Some(Value::String(path)) = table.get_mut("path") {
+        if let Some(Value::String(path)) = table.get_mut("path")
+            && Path::new(path).is_relative()
+        {
             *path = format!("../{path}");
         }
     }
@@ -131,10 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_of_a_workspace_or_a_version_stays() {
+    fn a_dependency_that_names_no_place_beside_the_project_stays() {
         for (of, expected) in [
             ("{ workspace = true }", "{ workspace = true }"),
             ("\"0.1\"", "\"0.1\""),
+            ("{ path = \"/sdk\" }", "{ path = \"/sdk\" }"),
         ] {
             let project = PROJECT.replace("{ path = \"sdk\", optional = true }", of);
             let made = package(&project, &[]).unwrap();

@@ -631,7 +631,7 @@ async fn owned_copies(context: Context) -> Result<Vec<Option<ApiError>>> {
 
 #[tokio::test]
 async fn an_object_of_another_cluster_is_no_owner() -> Result<()> {
-    let told: Arc<Mutex<Option<Result<Vec<Option<ApiError>>>>>> = Arc::default();
+    let told = Arc::new(Mutex::new(None));
     let tell = told.clone();
     let controller =
         builder_of("copies", "ConfigMap").build(Arc::new(move |context: Context| {

@@ -96,6 +96,9 @@ async fn walk(walk: &'static Walk) -> Result<()> {
     step("check, test and dev", project.checks_and_runs()).await?;
 
     step("types, rules and a test", project.uses_types()).await?;
+    if lang == "python" {
+        step("a base at the start of dev", project.has_a_base_at_once()).await?;
+    }
     let mut dev = step("a start of dev", Serving::start(&project)).await?;
     step("a misspelt field", project.misspells(&mut dev)).await?;
     step("a right save", project.corrects(&dev)).await?;

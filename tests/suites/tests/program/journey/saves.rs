@@ -5,6 +5,7 @@ use super::served::Serving;
 use crate::languages::BUILD;
 use anyhow::{Result, ensure};
 use std::fs;
+use windlass_harness::eventually::{Seen, eventually};
 
 /// A mapper that does what `controller-owner` does: it repairs what is deleted. It also needs other clusters.
 const MAPPER: &str = "\
@@ -91,6 +92,21 @@ impl Journey {
             .await?;
         self.save(&self.greeter)?;
         dev.greets("hello").await
+    }
+
+    /// `dev` that begins with a kept component, which needs no base, makes the base meanwhile: the first save does not wait for it.
+    pub(super) async fn has_a_base_at_once(&self) -> Result<()> {
+        let base = self.folder.join(".windlass/build/python-base");
+        let kept = self.component()?;
+        drop(fs::remove_dir_all(&base));
+        let dev = Serving::start(self).await?;
+        let made = base.join("guest.wasm");
+        eventually(BUILD, "the base", || async {
+            Ok(Seen::of(made.is_file(), |is_there| *is_there))
+        })
+        .await?;
+        ensure!(kept == self.component()?, "nothing was saved");
+        dev.end().await
     }
 
     /// What `build` makes is published, and is never made of the base.
