@@ -3,6 +3,8 @@
 
 #[path = "journey/compiled.rs"]
 mod compiled;
+#[path = "journey/kind.rs"]
+mod kind;
 #[path = "journey/made.rs"]
 mod made;
 #[path = "journey/packages.rs"]
@@ -36,6 +38,8 @@ use windlass_harness::program::{Finished, Program, binary};
 /// What an author writes in a language.
 struct Walk {
     language: Language,
+    /// A kind whose name means something else to the language or its tools.
+    kind: &'static str,
     /// A reconciler of shelves, which uses their types.
     source: &'static str,
     /// The unit tests of a new project, which are about its own reconciler.
@@ -94,6 +98,7 @@ async fn walk(walk: &'static Walk) -> Result<()> {
     let elsewhere = made::elsewhere(walk, &stamped, &digest);
     step("the same source in another folder", elsewhere).await?;
     step("check, test and dev", project.checks_and_runs()).await?;
+    step("a project of a kind", project.of_a_kind()).await?;
 
     step("types, rules and a test", project.uses_types()).await?;
     if lang == "python" {
@@ -178,8 +183,17 @@ impl Journey {
 
     /// Runs the program in the project to its end.
     async fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<Finished> {
+        self.run_in(&self.folder, args).await
+    }
+
+    /// Runs the program in a folder to its end.
+    async fn run_in<A: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Finished> {
         let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
-        windlass(&self.folder, args.chain(self.cache())).await
+        windlass(folder, args.chain(self.cache())).await
     }
 
     /// Starts the program in a folder.

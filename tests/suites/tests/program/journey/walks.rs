@@ -8,6 +8,7 @@ use crate::languages;
 
 pub(super) const RUST: Walk = Walk {
     language: languages::RUST,
+    kind: "Type",
     source: include_str!("guest.rs"),
     unit_tests: "src/tests.rs",
     written: "types/src/shelf.rs",
@@ -48,6 +49,7 @@ pub(super) const RUST: Walk = Walk {
 
 pub(super) const TYPESCRIPT: Walk = Walk {
     language: languages::TYPESCRIPT,
+    kind: "Record",
     source: include_str!("guest.ts"),
     unit_tests: "src/reconciler.test.ts",
     written: "src/shelf.ts",
@@ -88,6 +90,7 @@ pub(super) const TYPESCRIPT: Walk = Walk {
 
 pub(super) const JAVASCRIPT: Walk = Walk {
     language: languages::JAVASCRIPT,
+    kind: "LoadTest",
     source: include_str!("guest.js"),
     unit_tests: "src/reconciler.test.js",
     written: "src/shelf.ts",
@@ -126,6 +129,7 @@ pub(super) const JAVASCRIPT: Walk = Walk {
 
 pub(super) const PYTHON: Walk = Walk {
     language: languages::PYTHON,
+    kind: "Operator",
     source: include_str!("guest.py"),
     unit_tests: "test_guest.py",
     written: "shelf.py",
@@ -168,6 +172,7 @@ pub(super) const PYTHON: Walk = Walk {
 
 pub(super) const GO: Walk = Walk {
     language: languages::GO,
+    kind: "LoadTest",
     source: include_str!("main.go"),
     unit_tests: "main_test.go",
     written: "shelf.go",
@@ -202,6 +207,7 @@ pub(super) const GO: Walk = Walk {
 
 pub(super) const C: Walk = Walk {
     language: languages::C,
+    kind: "Time",
     source: include_str!("guest.c"),
     unit_tests: "guest_test.c",
     written: "shelf_types.h",
