@@ -57,7 +57,7 @@ impl<T> Written<T> {
 
 impl Written<Object> {
     fn typed<T: Typed>(self) -> Result<Written<T>, ApiError> {
-        let object = decode(&self.object.key(), &self.object.json())?;
+        let object = decode(&self.object.json())?;
         Ok(Written::new(self.effect, object))
     }
 }

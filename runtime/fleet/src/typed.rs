@@ -4,11 +4,12 @@
 mod kube;
 
 use crate::api::{ApiCode, ApiError, Json};
+use crate::json::Object;
 use crate::kind::GroupVersionKind;
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::fmt;
 
 /// A type of objects of one kind. Every type of [`k8s_openapi`] is one, and every type that `#[derive(kube::CustomResource)]` makes: all that
 /// implement kube's `Resource`. Five lines make one of another type:
@@ -66,19 +67,36 @@ pub(crate) fn value<T: Serialize>(content: &T) -> Result<Value, ApiError> {
     })
 }
 
-/// `what` names the object, for the error.
-pub(crate) fn decode<T: Typed>(what: &dyn fmt::Display, json: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn decode<T: Typed>(json: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(json).map_err(|error| unfit::<T>(json, &error))
+}
+
+/// An object that does not fit its type, with its name and the field.
+#[cold]
+fn unfit<T: Typed>(json: &[u8], error: &serde_json::Error) -> ApiError {
+    // Read once more, because following the path costs time that is not spent where all is well.
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let field = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(error) if error.path().iter().next().is_some() => format!(" at {}", error.path()),
+        _ => String::new(),
+    };
     // serde's own message is left out: it quotes values, which may be those of a Secret.
-    serde_json::from_slice(json).map_err(|error| {
-        let message = format!(
-            "{} {what} does not fit {}: compare its types with the JSON up to line {}, column {}",
-            T::gvk().kind,
-            type_name::<T>(),
-            error.line(),
-            error.column()
-        );
-        ApiError::host(ApiCode::Invalid, message)
-    })
+    let message = format!(
+        "{} {} does not fit {}{field}: compare its types with the JSON up to line {}, column {}",
+        T::gvk().kind,
+        shown_key(json),
+        type_name::<T>(),
+        error.line(),
+        error.column()
+    );
+    ApiError::host(ApiCode::Invalid, message)
+}
+
+fn shown_key(json: &[u8]) -> String {
+    match Object::parse(Bytes::copy_from_slice(json)) {
+        Ok(object) => object.key().to_string(),
+        Err(_) => "without a name".to_owned(),
+    }
 }
 
 fn type_name<T>() -> &'static str {
@@ -128,9 +146,13 @@ mod tests {
     #[test]
     fn an_object_that_does_not_fit_is_invalid_and_not_quoted() {
         let text = br#"{"metadata": {"name": "a"}, "size": "hunter2"}"#;
-        let error = decode::<Widget>(&"default/a", text).unwrap_err();
+        let error = decode::<Widget>(text).unwrap_err();
         assert_eq!(error.code, ApiCode::Invalid);
-        assert!(error.message.starts_with("Widget default/a does not fit"));
+        let expected = format!(
+            "Widget a does not fit {} at size: compare",
+            type_name::<Widget>()
+        );
+        assert!(error.message.starts_with(&expected), "{error}");
         assert!(!error.message.contains("hunter2"), "{error}");
     }
 }

@@ -60,7 +60,7 @@ impl TypedClient {
             ..GetOptions::default()
         };
         let object = self.client.get(&T::gvk(), key, &options).await?;
-        object.map(|json| decode(key, &json)).transpose()
+        object.map(|json| decode(&json)).transpose()
     }
 
     /// Lists every selected object, page by page. Where they may be too many to hold, ask [`Client::list`] for each page.
@@ -73,7 +73,7 @@ impl TypedClient {
         loop {
             let page = self.client.list(&kind, &options).await?;
             for json in &page.items {
-                objects.push(decode(&"in a list", json)?);
+                objects.push(decode(json)?);
             }
             if page.continue_token.is_none() {
                 return Ok(objects);
@@ -231,5 +231,5 @@ fn status() -> WriteOptions {
 
 /// What a server keeps after a write.
 fn written<T: Typed>(json: &Json) -> Result<T, ApiError> {
-    decode(&"as written", json)
+    decode(json)
 }
