@@ -121,9 +121,12 @@ fn busy_queue(core: &Core, failed: &BTreeSet<String>, busy: &mut Vec<String>) ->
     }
     for registration in core.registrations.all() {
         if !core.watches.running().are_idle(registration.id) {
+            let failure = core.watches.running().map_failure(registration.id);
+            let why = failure.map(|failure| format!(", which failed for {failure}"));
             busy.push(format!(
-                "events of reconciler {} wait for its mapper",
-                registration.controller().name()
+                "events of reconciler {} wait for its mapper{}",
+                registration.controller().name(),
+                why.unwrap_or_default()
             ));
         }
     }

@@ -42,8 +42,17 @@ struct Waiting {
     bytes: usize,
     /// The event that is being mapped.
     mapping: Option<(ObjectKey, Event)>,
+    /// Why the mapper failed last, until it succeeds.
+    failure: Option<MapFailure>,
     /// Whether no more will come.
     closed: bool,
+}
+
+/// A call of a mapper that failed.
+#[derive(Debug, Clone)]
+struct MapFailure {
+    object: ObjectKey,
+    reason: String,
 }
 
 #[derive(Clone)]
@@ -165,6 +174,13 @@ impl MappedEvents {
         waiting.events.is_empty() && waiting.mapping.is_none()
     }
 
+    /// The object and the reason of the last call of the mapper, if it failed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let waiting = self.waiting.lock();
+        let MapFailure { object, reason } = waiting.failure.as_ref()?;
+        Some(format!("{object}: {reason}"))
+    }
+
     /// Every event that has not been mapped, for the sink that continues.
     pub(super) fn unfinished(&self) -> Vec<Change> {
         let waiting = self.waiting.lock();
@@ -235,6 +251,7 @@ impl MappedEvents {
             match map(&**mapper, &sink, &event).await {
                 Ok(requests) => {
                     backoff.reset();
+                    events.waiting.lock().failure = None;
                     for request in requests {
                         sink.enqueue(request, event.add, event.new.is_some());
                     }
@@ -242,7 +259,7 @@ impl MappedEvents {
                 Err(error) => {
                     let delay = backoff.next(&mut rng);
                     tracing::warn!(cluster = %sink.cluster.name(), kind = %sink.watch.kind, reason = error.to_string(), delay_ms = delay.as_millis() as u64, "mapper failed");
-                    events.put_back(key, event);
+                    events.put_back(key, event, error.to_string());
                     // Events that arrive meanwhile do not wait for the one that failed.
                     let _ = tokio::time::timeout(delay, events.arrived.notified()).await;
                 }
@@ -250,9 +267,11 @@ impl MappedEvents {
         }
     }
 
-    /// An event that could not be mapped waits again, under what has arrived meanwhile.
-    fn put_back(&self, key: ObjectKey, mut event: Event) {
+    /// An event that could not be mapped, for a reason, waits again, under what has arrived meanwhile.
+    fn put_back(&self, key: ObjectKey, mut event: Event, reason: String) {
         let mut waiting = self.waiting.lock();
+        let object = key.clone();
+        waiting.failure = Some(MapFailure { object, reason });
         if let Some(later) = waiting.remove(&key) {
             event.merge(later);
         }
@@ -344,7 +363,8 @@ mod tests {
             push(&events, change(None, Some(object(name, 1))));
         }
         let (first, event) = events.waiting.lock().pop_after(None).unwrap();
-        events.put_back(first.clone(), event);
+        events.put_back(first.clone(), event, "broken".to_owned());
+        assert_eq!(events.failure().as_deref(), Some("a: broken"));
         let (second, _) = events.waiting.lock().pop_after(Some(&first)).unwrap();
         assert_eq!((&*first.name, &*second.name), ("a", "b"));
         assert!(!events.is_idle(), "one waits, one is being mapped");

@@ -12,7 +12,7 @@ use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
 };
-use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::eventually::{DEADLINE, Seen, eventually, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
 
 fn secret_kind() -> GroupVersionKind {
@@ -230,6 +230,38 @@ async fn a_mapper_reaches_other_clusters_and_its_failures_lose_nothing() -> Resu
         "an update comes with the old and the new"
     );
     assert_eq!(log.count(&request("alpha", "s")), 0);
+    fleet.stop().await
+}
+
+/// Never succeeds.
+struct Never;
+
+impl Mapper for Never {
+    fn map(
+        &self,
+        _: MapContext,
+        _: GroupVersionKind,
+        _: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
+        Box::pin(async { Err(MapError::Failed("no color".into())) })
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_mapper_that_fails_says_why() -> Result<()> {
+    let controller = logging(by(Enqueue::Mapped(Arc::new(Never))), &Arc::default());
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", secret("s", "default"))?;
+    let expected =
+        "wait for its mapper, which failed for v1/Secret default/s: no color (cluster \"alpha\")";
+    eventually(DEADLINE, expected, || async {
+        let busy = fleet.handle.idle().await.busy;
+        Ok(Seen::of(busy, |busy| {
+            busy.iter().any(|why| why.contains(expected))
+        }))
+    })
+    .await?;
     fleet.stop().await
 }
 

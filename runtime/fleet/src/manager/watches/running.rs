@@ -204,6 +204,13 @@ impl RunningWatches {
         self.of(controller).iter().all(|watch| watch.is_idle())
     }
 
+    /// The object and the reason of a mapper of the controller that failed last.
+    pub(in crate::manager) fn map_failure(&self, controller: ControllerId) -> Option<String> {
+        self.of(controller)
+            .iter()
+            .find_map(|watch| watch.map_failure())
+    }
+
     /// Enqueues every object of a controller again.
     pub(in crate::manager) fn enqueue_all(&self, controller: ControllerId) {
         let watches = self.of(controller);

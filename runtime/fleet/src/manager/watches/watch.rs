@@ -194,6 +194,16 @@ impl ActiveWatch {
         sinks.iter().all(|sink| !sink.owes() && maps_nothing(sink))
     }
 
+    /// The object and the reason of a mapper that failed last.
+    pub(super) fn map_failure(&self) -> Option<String> {
+        let sinks = self.sinks();
+        sinks.iter().find_map(|sink| {
+            let failure = sink.mapped.as_deref()?.failure()?;
+            let (kind, cluster) = (&sink.watch.kind, sink.cluster.name());
+            Some(format!("{kind} {failure} (cluster {:?})", cluster.as_str()))
+        })
+    }
+
     /// How many events wait for their code, and how many requests for deleted objects wait for room.
     pub(super) fn waiting(&self) -> (usize, usize) {
         self.sinks()
