@@ -61,7 +61,7 @@ pub(crate) use backend::Backend;
 pub(crate) use carrier::Carrier;
 pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use description::Description;
-pub(crate) use fleet::FleetChanges;
+pub(crate) use fleet::{Awaited, FleetChanges};
 pub(crate) use lifecycle::{Pending, Reach};
 pub(crate) use objects::{ClusterObjects, may_see};
 pub(crate) use state_changes::StateChanges;

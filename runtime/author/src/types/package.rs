@@ -3,7 +3,7 @@
 //! A schema can be hundreds of structs, which is a minute of compiling. In a package of their own they are compiled once, and not at each save of the
 //! guest.
 
-use super::header::MARK;
+use super::header::{Header, MARK};
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -23,6 +23,11 @@ pub enum PackageError {
         "Cargo.toml has no dependency windlass-sdk, which types need: add it, or write plain modules with --into src"
     )]
     SdkMissing,
+    /// The folder is somebody else's.
+    #[error(
+        "{0} is there, and was not written by windlass types: rename the folder, or write plain modules with --into src"
+    )]
+    OfOthers(String),
     /// The name is taken.
     #[error(
         "Cargo.toml has another dependency {NAME}: rename it there (package = \"{NAME}\"), or write plain modules with --into src"
@@ -37,13 +42,13 @@ pub struct Package {
     pub manifest: String,
     /// `types/src/lib.rs`.
     pub library: String,
-    /// The project's Cargo.toml with the dependency; `None`: it has it already, or has no table to which it can be added.
+    /// The project's Cargo.toml with the dependency; `None`: it has it already.
     pub project: Option<String>,
 }
 
-/// Whether a Cargo.toml is of a package that was written here.
-pub fn is_package(manifest: &str) -> bool {
-    manifest.contains(MARK)
+/// Whether a file of the package was written here.
+pub fn is_ours(text: &str) -> bool {
+    Header::read(text).is_some()
 }
 
 /// The package for a project with this Cargo.toml. `modules`: the files of the package's `src` that were written here, such as `website.rs`.
@@ -58,7 +63,7 @@ pub fn package(project: &str, modules: &[String]) -> Result<Package, PackageErro
     if own.is_some_and(|it| it.get("path").and_then(Value::as_str) != Some(NAME)) {
         return Err(PackageError::OtherDependency);
     }
-    let project = own.is_none().then(|| depending(project)).flatten();
+    let project = own.is_none().then(|| depending(project));
     Ok(Package {
         manifest: format!(
             "# {MARK}\n# A package of its own, so that a save of the guest does not compile the types again.\n\n[package]\nname = \"{NAME}\"\n\
@@ -99,11 +104,22 @@ fn from_below(mut dependency: Value) -> Value {
 }
 
 /// A Cargo.toml with the package among its dependencies; the rest stays as it was written.
-fn depending(project: &str) -> Option<String> {
-    let head = "[dependencies]";
-    let at = project.find(&format!("\n{head}\n"))? + 1 + head.len();
-    let (before, after) = project.split_at(at);
-    Some(format!("{before}\n{NAME} = {{ path = \"{NAME}\" }}{after}"))
+fn depending(project: &str) -> String {
+    let is_head =
+        |line: &str| line.split('#').next().unwrap_or_default().trim() == "[dependencies]";
+    let mut text = String::new();
+    let mut is_there = false;
+    for line in project.split_inclusive('\n') {
+        text += line;
+        if is_head(line) && line.ends_with('\n') {
+            text += &format!("{NAME} = {{ path = \"{NAME}\" }}\n");
+            is_there = true;
+        }
+    }
+    if !is_there {
+        text += &format!("\n[dependencies.{NAME}]\npath = \"{NAME}\"\n");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -116,7 +132,7 @@ mod tests {
     fn a_project_gets_the_package_once() {
         let modules = ["website.rs", "alert.rs"].map(str::to_owned);
         let made = package(PROJECT, &modules).unwrap();
-        assert!(is_package(&made.manifest) && !is_package(PROJECT));
+        assert!(is_ours(&made.manifest) && is_ours(&made.library) && !is_ours(PROJECT));
         let manifest: Table = made.manifest.parse().unwrap();
         let sdk = &manifest["dependencies"][SDK];
         assert_eq!(sdk.to_string(), "{ path = \"../sdk\" }");
@@ -144,6 +160,28 @@ mod tests {
             let made = package(&project, &[]).unwrap();
             let line = format!("{SDK} = {expected}\n");
             assert!(made.manifest.contains(&line), "{}", made.manifest);
+        }
+    }
+
+    #[test]
+    fn the_dependency_is_added_to_whatever_tables_there_are() {
+        for (from, to) in [
+            ("[dependencies]", "[dependencies] # all of them"),
+            ("[dependencies]\n", "[dependencies]\r\n"),
+            ("# What it uses.\n[dependencies]\n", "[dependencies]\n"),
+            (
+                "[dependencies]\nserde = \"1\"\nwindlass-sdk = { path = \"sdk\", optional = true }\n",
+                "[dependencies.windlass-sdk]\npath = \"sdk\"",
+            ),
+        ] {
+            let project = PROJECT.replace(from, to);
+            let made = package(&project, &[]).unwrap().project.unwrap();
+            let parsed: Table = made.parse().unwrap();
+            assert_eq!(
+                parsed["dependencies"][NAME]["path"].as_str(),
+                Some(NAME),
+                "{made}"
+            );
         }
     }
 

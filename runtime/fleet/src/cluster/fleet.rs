@@ -5,6 +5,7 @@ use crate::name::ClusterName;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 /// The engaged clusters, as reconcilers see them. Cheap to clone; always current.
@@ -12,6 +13,18 @@ use tokio::sync::watch;
 pub struct Fleet {
     clusters: Arc<RwLock<Clusters>>,
     changes: FleetChanges,
+    /// Providers that have still to say which clusters they know.
+    awaited: Arc<AtomicUsize>,
+}
+
+/// A provider that has still to say which clusters it knows: until this is dropped the fleet is not whole.
+pub(crate) struct Awaited(Fleet);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::Relaxed);
+        self.0.changes.note();
+    }
 }
 
 /// Says that a cluster has come, has gone, or has another state or description. Cheap to clone.
@@ -59,6 +72,17 @@ impl Fleet {
         let found = clusters.by_name.get(name);
         let of_alias = || clusters.by_name.get(clusters.by_alias.get(name)?);
         found.or_else(of_alias).cloned()
+    }
+
+    /// From now until the answer is dropped the fleet is not whole.
+    pub(crate) fn awaits(&self) -> Awaited {
+        self.awaited.fetch_add(1, Ordering::Relaxed);
+        Awaited(self.clone())
+    }
+
+    /// Whether no provider has still to say which clusters it knows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) == 0
     }
 
     pub(crate) fn changes(&self) -> &FleetChanges {

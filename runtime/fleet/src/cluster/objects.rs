@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! * An object has one text for each version, in all stores.
+//! * The first list is of all clusters that providers know, as far as they say so in time.
 //! * Versions grow, also over a restart of the process.
 //! * A caller sees only clusters that its grant [opens](may_see), by the labels and the provider in the object itself: so the last event
 //!   of a cluster that has gone reaches those who saw the cluster.
@@ -83,12 +84,22 @@ impl ClusterObjects {
     }
 }
 
+impl ClusterObjects {
+    /// Whether a first list would lack clusters that providers have still to tell of. Whoever read it would take them for gone.
+    fn is_too_early(&self, store: &Store) -> bool {
+        !store.is_synced() && !self.fleet.is_whole()
+    }
+}
+
 impl Made for ClusterObjects {
     fn resource(&self) -> &Arc<Resource> {
         &self.resource
     }
 
     fn fill(&self, store: &Store) {
+        if self.is_too_early(store) {
+            return;
+        }
         // Held until the store has them, so that it never gets an older state after a newer one.
         let mut table = self.table.lock();
         table.refresh(&self.fleet.clusters());
@@ -96,6 +107,9 @@ impl Made for ClusterObjects {
     }
 
     fn catch_up(&self, store: &Store) {
+        if self.is_too_early(store) {
+            return;
+        }
         let mut table = self.table.lock();
         if !store.is_synced() {
             table.refresh(&self.fleet.clusters());

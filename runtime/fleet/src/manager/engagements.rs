@@ -11,8 +11,8 @@ use super::same_server::{Place, SameServer, Sight};
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{
-    Cluster, ClusterConfig, ClusterObjects, Fleet, Parts, Reach, SharedOptions, StateChanges,
-    Transports,
+    Awaited, Cluster, ClusterConfig, ClusterObjects, Fleet, Parts, Reach, SharedOptions,
+    StateChanges, Transports,
 };
 use crate::engage::{ClusterSpec, EngageError};
 use crate::hub::{Hub, HubError};
@@ -172,6 +172,11 @@ impl Engagements {
             ended: CancellationToken::new(),
             freed: watch::Sender::new(()),
         }
+    }
+
+    /// Until the answer is dropped a provider has still to say which clusters it knows.
+    pub(super) fn await_list(&self) -> Awaited {
+        self.environment.fleet.awaits()
     }
 
     /// Keeps clusters from coming and going while the answer lives.

@@ -6,7 +6,8 @@ use super::engagements::Engagements;
 use super::options::END_TIMEOUT;
 use super::watches::Watches;
 use crate::backoff::Backoff;
-use crate::cluster::ClusterConfig;
+use crate::cluster::{Awaited, ClusterConfig};
+
 use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::hub::{Hub, HubError};
 use crate::name::ClusterName;
@@ -27,6 +28,9 @@ use tokio_util::task::TaskTracker;
 
 /// A provider that ran for so long before it failed is started again without the delay of earlier failures.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// How long the first list of clusters as objects waits for a provider to say which clusters it knows.
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A provider as status pages show it.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -69,6 +73,8 @@ struct Reported {
     /// Names that it has kept, as those that it was refused.
     kept: BTreeSet<ClusterName>,
     kept_since: BTreeSet<ClusterName>,
+    /// Until it has listed, ends or takes longer than [`LISTED_WITHIN`].
+    awaited: Option<Awaited>,
 }
 
 impl Reported {
@@ -94,6 +100,7 @@ impl Reported {
 
     fn list(&mut self) {
         self.last_listed = Some(Instant::now());
+        self.awaited = None;
         self.refused = std::mem::take(&mut self.refused_since);
         self.kept = std::mem::take(&mut self.kept_since);
     }
@@ -175,7 +182,10 @@ impl Providers {
         });
         let stop = self.draining.child_token();
         let failure = Arc::new(Mutex::new(None));
-        let reported = Arc::new(Mutex::new(Reported::default()));
+        let reported = Arc::new(Mutex::new(Reported {
+            awaited: Some(self.engagements.await_list()),
+            ..Reported::default()
+        }));
         let run = ProviderTask {
             engagements: self.engagements.clone(),
             provider: provider.clone(),
@@ -263,9 +273,23 @@ struct ProviderTask {
 }
 
 impl ProviderTask {
+    /// Runs the provider until it is stopped.
+    async fn run(self, before: Option<JoinHandle<()>>) {
+        let attempts = self.attempts(before);
+        tokio::pin!(attempts);
+        if tokio::time::timeout(LISTED_WITHIN, &mut attempts)
+            .await
+            .is_err()
+        {
+            self.reported.lock().awaited = None;
+            attempts.await;
+        }
+        self.reported.lock().awaited = None;
+    }
+
     /// Waits for the provider that it replaces, then runs the provider until it is stopped. After a failure the provider is started
     /// again, with growing delay.
-    async fn run(self, before: Option<JoinHandle<()>>) {
+    async fn attempts(&self, before: Option<JoinHandle<()>>) {
         if let Some(before) = before {
             let _ = tokio::time::timeout(END_TIMEOUT, before).await;
         }

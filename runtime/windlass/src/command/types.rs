@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windlass_author::guest_build;
 use windlass_author::seed::documents;
-use windlass_author::types::package::{self, is_package, package};
+use windlass_author::types::package::{self, PackageError, is_ours, package};
 use windlass_author::types::{Kind, Language, Types, place};
 use windlass_files::Node;
 
@@ -70,10 +70,16 @@ fn in_rust(into: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     if !manifest.is_file() {
         return Ok((into.to_owned(), None));
     }
-    if is_package(&read(&manifest)?) {
+    if is_ours(&read(&manifest)?) {
         return Ok((into.join("src"), Some(into.join(".."))));
     }
-    let sources = into.join(package::NAME).join("src");
+    let package = into.join(package::NAME);
+    let sources = package.join("src");
+    for file in [package.join("Cargo.toml"), sources.join(LIBRARY)] {
+        if file.exists() && !is_ours(&read(&file)?) {
+            return Err(PackageError::OfOthers(file.display().to_string()).into());
+        }
+    }
     fs::create_dir_all(&sources).with_context(|| format!("make {}", sources.display()))?;
     Ok((sources, Some(into.to_owned())))
 }
@@ -85,9 +91,11 @@ fn write_package(project: &Path, folder: &Path, all: &[Types]) -> Result<()> {
         .flat_map(|types| types.files.iter().map(|(name, _)| name.clone()))
         .collect();
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != LIBRARY && name.ends_with(".rs") && !modules.contains(&name) {
-            modules.push(name);
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_new = *name != *LIBRARY && !modules.iter().any(|known| *known == *name);
+        if is_new && name.ends_with(".rs") && is_ours(&read(&path)?) {
+            modules.push(name.into_owned());
         }
     }
     let manifest = project.join("Cargo.toml");

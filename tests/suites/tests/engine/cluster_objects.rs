@@ -1,22 +1,30 @@
 //! Clusters as objects of the local cluster: watched, listed and read, by those who may see them.
 
-use super::fixture::{Log, logged};
+use super::fixture::{Log, builder_of, logged, object};
 use super::keys::wait_idle;
-use anyhow::{Context as _, Result};
-use serde_json::Value;
+use anyhow::{Context as _, Result, anyhow};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::Server;
 use windlass_fleet::api::{
     ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, WriteOptions,
 };
+use windlass_fleet::cluster::ClusterConfig;
+use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::grant::{ClusterRule, Grant, Rule};
 use windlass_fleet::name::NamePattern;
+use windlass_fleet::provider::{Provider, ProviderError};
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
     Action, Client, ClusterName, Context, Controller, ControllerName, FLEET_GROUP, Failure,
-    GroupVersionKind, ObjectKey, Request,
+    GroupVersionKind, Manager, ObjectKey, Request,
 };
 use windlass_harness::eventually::{DEADLINE, Seen, eventually, wait};
-use windlass_harness::fleet::{TestFleet, name};
+use windlass_harness::fleet::{RunningManager, TestFleet, name};
 
 fn kind() -> GroupVersionKind {
     GroupVersionKind::of_clusters()
@@ -266,4 +274,69 @@ async fn nobody_writes_clusters_and_no_other_cluster_has_them() -> Result<()> {
     assert!(refused.contains("one of the local cluster"), "{refused}");
     assert_eq!(fleet.simulated("alpha").requests().len(), asked);
     fleet.stop().await
+}
+
+/// Knows a cluster, and takes a while to say so.
+struct Late(ClusterSpec);
+
+impl Provider for Late {
+    fn name(&self) -> &str {
+        "late"
+    }
+
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(engage.engage(self.0.clone()));
+            engage.listed();
+            stop.cancelled().await;
+            Ok(())
+        })
+    }
+}
+
+/// After a start a fleet that is not known yet is no empty fleet: who decides by it would take every cluster for gone.
+#[tokio::test]
+async fn no_run_sees_a_fleet_that_providers_have_still_to_list() -> Result<()> {
+    let server = Server::builder().cluster("local").cluster("alpha");
+    let server = server.bind("127.0.0.1:0").await?;
+    server
+        .cluster("local")
+        .context("served")?
+        .apply(object("a", json!({})))
+        .map_err(|error| anyhow!("{error:?}"))?;
+    let spec = |name: ClusterName, cluster: &str| -> Result<ClusterSpec> {
+        Ok(ClusterSpec::new(
+            name,
+            ClusterConfig::from_url(&server.url(cluster))?,
+        ))
+    };
+    let seen: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let see = seen.clone();
+    let reconcile = move |context: Context| {
+        let see = see.clone();
+        async move {
+            let client = context.client(&Arc::new(Grant::all()));
+            let page = client.list(&kind(), &ListOptions::default()).await;
+            see.lock().push(page.map_or(0, |page| page.items.len()));
+            Ok::<_, Failure>(Action::Done)
+        }
+    };
+    let watch = Watch::new(kind(), Enqueue::SameName);
+    let controller = builder_of("seer", "ConfigMap")
+        .watch(watch)
+        .build(Arc::new(reconcile))?;
+    let late = Late(spec(ClusterName::new("alpha")?, "alpha")?);
+    let builder = Manager::builder().local(spec(ClusterName::local(), "local")?);
+    let manager = RunningManager::start(builder.provider(Arc::new(late)).controller(controller))?;
+    wait("a run", || {
+        Seen::of(seen.lock().clone(), |seen| !seen.is_empty())
+    })
+    .await?;
+    assert_eq!(seen.lock()[0], 1);
+    manager.stop().await
 }

@@ -160,3 +160,28 @@ async fn what_has_no_types_is_told_and_nothing_of_the_author_is_overwritten() ->
     assert!(said.contains("was not written by windlass types"), "{said}");
     Ok(())
 }
+
+/// In Rust the types are a package, of which nothing is overwritten that another hand has written.
+#[tokio::test]
+async fn a_package_of_the_author_stays() -> Result<()> {
+    let project = Project::new()?;
+    project.write("crd.json", odd().to_string())?;
+    project.write(
+        "Cargo.toml",
+        "[package]\nname = \"x\"\n\n[dependencies]\nwindlass-sdk = \"0.1\"\n",
+    )?;
+    let run =
+        async || -> Result<_> { Program::run(project.path(), ["types", "crd.json"], SOON).await };
+    let own = "//! Mine.\n";
+    project.write("types/src/lib.rs", own)?;
+    let said = run().await?.expect_code(1)?.stderr;
+    assert!(said.contains("was not written by windlass types"), "{said}");
+    let lib = project.path().join("types/src/lib.rs");
+    assert_eq!(fs::read_to_string(&lib)?, own);
+    fs::remove_file(&lib)?;
+    project.write("types/src/notes.rs", own)?;
+    run().await?.expect_code(0)?;
+    let text = fs::read_to_string(&lib)?;
+    assert!(text.ends_with("\npub mod odd;\n"), "{text}");
+    Ok(())
+}

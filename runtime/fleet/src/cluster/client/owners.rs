@@ -2,6 +2,9 @@
 //!
 //! An owner is in the cluster of what it owns. An object whose owner is elsewhere has none that its cluster knows: the garbage collector deletes it, and
 //! the reconciler makes it again, for ever.
+//!
+//! It is found for objects that are created, updated or applied, as far as the caches of the request's cluster have the owner, which they have if it is
+//! of the kind that is reconciled. Patches are not looked at.
 
 use super::Client;
 use crate::api::{ApiCode, ApiError, Json};
@@ -18,7 +21,8 @@ impl Client {
         let (Some(backend), Ok(object)) = (home.backend(), Object::parse(object.clone())) else {
             return Ok(());
         };
-        if self.cluster.is_server_of(home) {
+        // Another name of the same cluster. Workspaces and namespaces of one server are apart.
+        if self.cluster.is_server_of(home) && self.part().part() == home.scope().part() {
             return Ok(());
         }
         for owner in object.owners() {
@@ -29,7 +33,10 @@ impl Client {
                 name: owner.name.as_ref().into(),
             });
             let is_there = stores.iter().any(|store| {
-                let mut found = keys.iter().filter_map(|key| store.get(key));
+                let keys = keys
+                    .iter()
+                    .filter_map(|key| home.scope().stored_key(key).ok());
+                let mut found = keys.filter_map(|key| store.get(&key));
                 found.any(|(found, _)| found.uid() == owner.uid)
             });
             if is_there {

@@ -43,7 +43,6 @@ impl Client {
         let target = self.writable(kind).await?;
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
-        self.check_named(&named, &object)?;
         let namespace = named.namespace(&target.resource)?;
         let subresource = options.subresource.as_deref();
         let path = match subresource {
@@ -58,6 +57,7 @@ impl Client {
                 target.resource.collection_path(namespace.as_deref())
             }
         };
+        self.check_named(&named, &object)?;
         let object = self.part().stored_text(kind, object)?;
         let path = self.with_own_manager(path, options.dry_run);
         let call = Call::write(Method::POST, path, JSON, object);
@@ -76,12 +76,12 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
         let key = named.key(resource)?;
-        self.check_named(&named, &object)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Update, &key)?;
         if subresource.is_none() && may_create(resource, &object) {
             self.check_object(resource, None, Verb::Create, &key)?;
         }
+        self.check_named(&named, &object)?;
         let path = self.object_path(resource, &key, subresource)?;
         let path = self.with_own_manager(path, options.dry_run);
         let object = self.part().stored_text(kind, object)?;
@@ -123,13 +123,13 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
         let key = named.key(resource)?;
-        self.check_named(&named, &object)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Patch, &key)?;
         if subresource.is_none() {
             // An apply creates the object if it is absent.
             self.check_object(resource, None, Verb::Create, &key)?;
         }
+        self.check_named(&named, &object)?;
         let path = self.object_path(resource, &key, subresource)?;
         self.own_as_applied(&target, &key, &object, options).await?;
         let manager = self.apply_manager(&target);
