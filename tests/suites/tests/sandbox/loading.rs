@@ -34,7 +34,7 @@ fn every_guest_built_by_plain_cargo_is_small() -> Result<()> {
             "conformance" | "sync" => 384,
             // Whole controllers of the examples.
             "mongodb" | "mongodb-operator" | "httpbin-operator" | "workspace-setup" | "spread" => {
-                256
+                288
             }
             _ => 128,
         };
