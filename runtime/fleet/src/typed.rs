@@ -4,9 +4,7 @@
 mod kube;
 
 use crate::api::{ApiCode, ApiError, Json};
-use crate::json::Object;
 use crate::kind::GroupVersionKind;
-use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -93,9 +91,12 @@ fn unfit<T: Typed>(json: &[u8], error: &serde_json::Error) -> ApiError {
 }
 
 fn shown_key(json: &[u8]) -> String {
-    match Object::parse(Bytes::copy_from_slice(json)) {
-        Ok(object) => object.key().to_string(),
-        Err(_) => "without a name".to_owned(),
+    let object: Value = serde_json::from_slice(json).unwrap_or_default();
+    let text = |field: &str| object["metadata"][field].as_str();
+    match (text("namespace"), text("name")) {
+        (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+        (None, Some(name)) => name.to_owned(),
+        (_, None) => "without a name".to_owned(),
     }
 }
 

@@ -6,8 +6,11 @@ use anyhow::{Context as _, Result, anyhow};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::Server;
 use windlass_fleet::api::{
@@ -276,8 +279,8 @@ async fn nobody_writes_clusters_and_no_other_cluster_has_them() -> Result<()> {
     fleet.stop().await
 }
 
-/// Knows a cluster, and takes a while to say so.
-struct Late(ClusterSpec);
+/// Knows a cluster, and says so when it is asked to.
+struct Late(ClusterSpec, Arc<Notify>);
 
 impl Provider for Late {
     fn name(&self) -> &str {
@@ -290,7 +293,7 @@ impl Provider for Late {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), ProviderError>> {
         Box::pin(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.1.notified().await;
             drop(engage.engage(self.0.clone()));
             engage.listed();
             stop.cancelled().await;
@@ -330,13 +333,16 @@ async fn no_run_sees_a_fleet_that_providers_have_still_to_list() -> Result<()> {
     let controller = builder_of("seer", "ConfigMap")
         .watch(watch)
         .build(Arc::new(reconcile))?;
-    let late = Late(spec(ClusterName::new("alpha")?, "alpha")?);
+    let asked = Arc::new(Notify::new());
+    let late = Late(spec(ClusterName::new("alpha")?, "alpha")?, asked.clone());
     let builder = Manager::builder().local(spec(ClusterName::local(), "local")?);
     let manager = RunningManager::start(builder.provider(Arc::new(late)).controller(controller))?;
-    wait("a run", || {
+    let mut ran = pin!(wait("a run", || {
         Seen::of(seen.lock().clone(), |seen| !seen.is_empty())
-    })
-    .await?;
-    assert_eq!(seen.lock()[0], 1);
+    }));
+    let early = timeout(Duration::from_secs(1), &mut ran).await;
+    assert!(early.is_err(), "it ran before the fleet was known");
+    asked.notify_one();
+    assert_eq!(ran.await?[0], 1);
     manager.stop().await
 }
