@@ -38,14 +38,15 @@ static void add(json *desired, windlass_key key, const char *text) {
  */
 static windlass_result reconcile(const windlass_request *request, windlass_cluster *cluster) {
     /* Reads come from the host's cache. */
-    windlass_key key = request->key;
     json *object;
-    WINDLASS_TRY(windlass_get(cluster, {{constant}}_KIND, key, NULL, &object));
+    WINDLASS_TRY(windlass_get(cluster, {{constant}}_KIND, request->key, NULL, &object));
     if (object == NULL) {
         return windlass_done();
     }
     const char *text = json_text_at(object, {{constant}}_SPEC_TEXT);
     const char *copy_to = json_text_at(object, {{constant}}_SPEC_COPY_TO);
+    /* The name of the object alone may be that of a ConfigMap of somebody else. */
+    windlass_key key = windlass_sibling(request->key, "%s-{{singular}}", request->key.name);
     json *desired = json_array();
     add(desired, key, text);
     if (copy_to != NULL) {

@@ -9,7 +9,8 @@
 #include "{{types}}"
 
 static const windlass_kind CONFIG_MAP = {"", "v1", "ConfigMap"}, NAMESPACE = {"", "v1", "Namespace"};
-static const windlass_key KEY = {"default", "example"}, COPY = {"copies", "default.example"};
+static const windlass_key KEY = {"default", "example"}, OWN = {"default", "example-{{singular}}"};
+static const windlass_key COPY = {"copies", "default.example-{{singular}}"};
 
 /* A cluster with an object that has a copy. */
 static windlass_memory_cluster *example(void) {
@@ -35,7 +36,7 @@ static void says_hello(windlass_memory_cluster *alpha, windlass_key key) {
 static void an_object_has_a_config_map_and_a_copy(void) {
     windlass_memory_cluster *alpha = example();
     reconcile(alpha);
-    says_hello(alpha, KEY);
+    says_hello(alpha, OWN);
     says_hello(alpha, COPY);
 
     json *object = windlass_memory_get(alpha, {{constant}}_KIND, KEY);

@@ -35,9 +35,11 @@ func (guest) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done wi
 	if err != nil || object == nil {
 		return done, err
 	}
-	keys := []windlass.ObjectKey{req.ObjectKey}
+	// The name of the object alone may be that of a ConfigMap of somebody else.
+	name := req.Name + "-{{singular}}"
+	keys := []windlass.ObjectKey{req.Sibling(name)}
 	if namespace := object.Spec.CopyTo; namespace != nil {
-		keys = append(keys, windlass.ObjectKey{Namespace: *namespace, Name: req.Namespace + "." + req.Name})
+		keys = append(keys, windlass.ObjectKey{Namespace: *namespace, Name: req.Namespace + "." + name})
 	}
 	var desired []windlass.Identified
 	for _, key := range keys {

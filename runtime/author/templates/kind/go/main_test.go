@@ -11,8 +11,9 @@ import (
 var (
 	kind = {{type}}{}.GVK()
 	key  = windlass.ObjectKey{Namespace: "default", Name: "example"}
-	// ofCopy is the key of the copy.
-	ofCopy = windlass.ObjectKey{Namespace: "copies", Name: "default.example"}
+	// own and ofCopy are the keys of its ConfigMap and of the copy.
+	own    = key.Sibling("example-{{singular}}")
+	ofCopy = windlass.ObjectKey{Namespace: "copies", Name: "default.example-{{singular}}"}
 )
 
 // example is a cluster with an object that has a copy.
@@ -30,7 +31,7 @@ func TestAnObjectHasAConfigMapAndACopy(t *testing.T) {
 	if result, err := alpha.Reconcile(guest{}, key); err != nil || result != (windlass.Result{}) {
 		t.Fatalf("got %v, %v", result, err)
 	}
-	for _, key := range []windlass.ObjectKey{key, ofCopy} {
+	for _, key := range []windlass.ObjectKey{own, ofCopy} {
 		if text := alpha.Object(configMap, key).String("data", "text"); text != "hello" {
 			t.Errorf("%v: got %q", key, text)
 		}

@@ -26,9 +26,11 @@ class Guest(Reconciler):
         if read is None:
             return None
         spec = cast(api.{{type}}, read)["spec"]
-        keys = [request.key]
+        # The name of the object alone may be that of a ConfigMap of somebody else.
+        name = f"{request.name}-{{singular}}"
+        keys = [request.key.sibling(name)]
         if "copyTo" in spec:
-            keys.append(Key(spec["copyTo"], f"{request.namespace}.{request.name}"))
+            keys.append(Key(spec["copyTo"], f"{request.namespace}.{name}"))
         desired = [new_object(CONFIG_MAP, key) | {"data": {"text": spec["text"]}} for key in keys]
 
         # Applies what differs, deletes what is no longer desired, and sets the conditions Ready and Progressing.

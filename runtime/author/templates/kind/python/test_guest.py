@@ -7,7 +7,8 @@ from windlass import DONE, new_object
 from windlass.testing import Fleet
 
 OWN = "{{group}}/{{version}}/{{kind}}"
-KEY, COPY = "default/example", "copies/default.example"
+KEY = "default/example"
+CONFIG, COPY = "default/example-{{singular}}", "copies/default.example-{{singular}}"
 
 
 class GuestTest(unittest.TestCase):
@@ -24,7 +25,7 @@ class GuestTest(unittest.TestCase):
 
     def test_an_object_has_a_config_map_and_a_copy(self) -> None:
         self.assertEqual(self.alpha.reconcile(Guest(), KEY), DONE)
-        self.assertEqual([self.text(KEY), self.text(COPY)], ["hello", "hello"])
+        self.assertEqual([self.text(CONFIG), self.text(COPY)], ["hello", "hello"])
 
         found = self.alpha.get(OWN, KEY)
         assert found is not None

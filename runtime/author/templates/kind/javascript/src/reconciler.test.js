@@ -10,7 +10,8 @@ const Own = kind('{{group}}/{{version}}', '{{kind}}');
 const ConfigMap = kind('v1', 'ConfigMap');
 const Namespace = kind('v1', 'Namespace');
 const key = { namespace: 'default', name: 'example' };
-const copy = { namespace: 'copies', name: 'default.example' };
+const own = { ...key, name: 'example-{{singular}}' };
+const copy = { namespace: 'copies', name: 'default.example-{{singular}}' };
 
 /** A cluster with an object that has a copy. */
 function example() {
@@ -23,7 +24,7 @@ function example() {
 test('an object has a ConfigMap and a copy', () => {
   const alpha = example();
   assert.deepEqual(alpha.reconcile(reconciler, key), { outcome: 'done' });
-  assert.equal(alpha.get(ConfigMap, key)?.data.text, 'hello');
+  assert.equal(alpha.get(ConfigMap, own)?.data.text, 'hello');
   assert.equal(alpha.get(ConfigMap, copy)?.data.text, 'hello');
 
   const object = alpha.get(Own, key);

@@ -30,11 +30,12 @@ impl Reconciler for Guest {
         let Some(object) = cluster.get::<types::{{stem}}::{{type}}>(&request.key)? else {
             return Ok(Action::Done);
         };
-        let mut keys = vec![request.key.clone()];
+        // The name of the object alone may be that of a ConfigMap of somebody else.
+        let name = format!("{}-{{singular}}", request.key.name);
+        let mut keys = vec![request.key.sibling(&name)];
         if let Some(namespace) = &object.spec.copy_to {
             let from = request.key.namespace.as_deref().unwrap_or_default();
-            let name = format!("{from}.{}", request.key.name);
-            keys.push(ObjectKey::namespaced(namespace, name));
+            keys.push(ObjectKey::namespaced(namespace, format!("{from}.{name}")));
         }
         let desired = keys.iter().map(|key| {
             Object(json!({

@@ -14,7 +14,7 @@ fn example() -> (TestCluster, ObjectKey, ObjectKey) {
         "spec": {"text": "hello", "copyTo": "copies"},
     }));
     let key = ObjectKey::namespaced("default", "example");
-    let copy = ObjectKey::namespaced("copies", "default.example");
+    let copy = ObjectKey::namespaced("copies", "default.example-{{singular}}");
     (alpha, key, copy)
 }
 
@@ -29,7 +29,8 @@ fn text(alpha: &TestCluster, key: &ObjectKey) -> Option<String> {
 fn an_object_has_a_config_map_and_a_copy() {
     let (alpha, key, copy) = example();
     assert_eq!(alpha.reconcile::<Guest>(&key), Ok(Action::Done));
-    assert_eq!(text(&alpha, &key).as_deref(), Some("hello"));
+    let own = key.sibling("example-{{singular}}");
+    assert_eq!(text(&alpha, &own).as_deref(), Some("hello"));
     assert_eq!(text(&alpha, &copy).as_deref(), Some("hello"));
 
     let object = alpha.object::<types::{{stem}}::{{type}}>(&key).unwrap();

@@ -28,8 +28,10 @@ export const reconciler = defineReconciler({
     const object = cluster.get({{type}}, key);
     if (!object) return;
     const { text, copyTo } = object.spec;
-    const keys = [key];
-    if (copyTo) keys.push({ namespace: copyTo, name: `${key.namespace}.${key.name}` });
+    // The name of the object alone may be that of a ConfigMap of somebody else.
+    const name = `${key.name}-{{singular}}`;
+    const keys = [{ ...key, name }];
+    if (copyTo) keys.push({ namespace: copyTo, name: `${key.namespace}.${name}` });
     const desired = keys.map((metadata) => ({ ...ConfigMap, metadata, data: { text } }));
 
     // Applies what differs, deletes what is no longer desired, and sets the conditions Ready and Progressing.
