@@ -4,10 +4,12 @@ use super::{DEFINITION, Lang};
 use crate::types::package::{self, package};
 use crate::types::{Kind, Language, place, plural};
 use anyhow::{Context, Result, anyhow};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use windlass_files::split;
 use windlass_fleet::GroupVersionKind;
+use windlass_fleet::grant::flow;
 
 /// The group and the version of a kind that is named without them.
 const GROUP: &str = "example.dev";
@@ -16,6 +18,9 @@ const VERSION: &str = "v1alpha1";
 /// The longest name of a kind, whose plural is a label too.
 const LONGEST_KIND: usize = 60;
 const LONGEST_LABEL: usize = 63;
+
+/// The longest name of a definition: its kind's plural and group.
+const LONGEST_DEFINITION: usize = 253;
 
 /// Groups that are Kubernetes' own: API servers refuse definitions in them without an approval.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
@@ -41,17 +46,7 @@ impl FromStr for NewKind {
             }
         };
         check_kind(kind)?;
-        let is_protected = |end: &&&str| group == **end || group.ends_with(&format!(".{end}"));
-        if !group.contains('.') || !group.split('.').all(is_label) {
-            return Err(format!(
-                "{group:?} cannot be the group of a kind: it is a domain of yours, such as {GROUP}"
-            ));
-        }
-        if let Some(end) = PROTECTED.iter().find(is_protected) {
-            return Err(format!(
-                "{group:?} cannot be the group of a kind: groups in {end} are Kubernetes' own; take a domain of yours, such as {GROUP}"
-            ));
-        }
+        check_group(group, kind)?;
         let is_numbered = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
         if !is_label(version) || !version.strip_prefix('v').is_some_and(is_numbered) {
             return Err(format!(
@@ -87,6 +82,29 @@ fn check_kind(kind: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What is against the group of a kind.
+fn check_group(group: &str, kind: &str) -> Result<(), String> {
+    let is_protected = |end: &&&str| group == **end || group.ends_with(&format!(".{end}"));
+    if !group.contains('.') || !group.split('.').all(is_label) {
+        return Err(format!(
+            "{group:?} cannot be the group of a kind: it is a domain of yours, such as {GROUP}"
+        ));
+    }
+    if let Some(end) = PROTECTED.iter().find(is_protected) {
+        return Err(format!(
+            "{group:?} cannot be the group of a kind: groups in {end} are Kubernetes' own; take a domain of yours, such as {GROUP}"
+        ));
+    }
+    let plural = plural(&kind.to_ascii_lowercase());
+    if format!("{plural}.{group}").len() > LONGEST_DEFINITION {
+        return Err(format!(
+            "{group:?} cannot be the group of a kind: the name of its definition, {plural}.GROUP, may have at most \
+             {LONGEST_DEFINITION} characters; take a shorter domain"
+        ));
+    }
+    Ok(())
+}
+
 /// Whether a text is a label of a DNS name.
 fn is_label(text: &str) -> bool {
     let inside = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
@@ -106,6 +124,8 @@ impl NewKind {
             ("kind", self.0.kind.to_string()),
             ("plural", plural(&singular)),
             ("singular", singular),
+            // As `windlass rules` writes it.
+            ("group_of_rules", flow(&json!(&*self.0.group))),
         ]
     }
 }
@@ -191,18 +211,19 @@ mod tests {
                 "v1alpha1",
                 "LoadTest",
                 "loadtests",
-                "loadtest"
+                "loadtest",
+                "example.dev"
             ]
         );
         assert_eq!(
             names("my.group/v1/Policy"),
-            ["my.group", "v1", "Policy", "policies", "policy"]
+            ["my.group", "v1", "Policy", "policies", "policy", "my.group"]
         );
     }
 
     #[test]
     fn what_is_no_new_kind_is_refused_with_what_to_do() {
-        for (text, told) in [
+        for (text, expected) in [
             ("website", "beginning with a capital, such as Website"),
             ("Web-Site", "letters and digits"),
             ("Site.v1.my.group", "as in example.dev/v1alpha1/Website"),
@@ -218,7 +239,38 @@ mod tests {
             (&"S".repeat(61), "at most 60"),
         ] {
             let said = text.parse::<NewKind>().unwrap_err();
-            assert!(said.contains(told), "{told} in {said}");
+            assert!(said.contains(expected), "{expected} in {said}");
         }
+    }
+
+    #[test]
+    fn a_group_is_as_long_as_the_name_of_a_definition_may_be() {
+        let site = |letters: usize| {
+            let group = format!("{}{}", "a23456789.".repeat(24), "x".repeat(letters));
+            format!("{group}/v1/Site").parse::<NewKind>()
+        };
+        // With `sites.` in front these are 253 characters.
+        assert!(site(7).is_ok());
+        let said = site(8).unwrap_err();
+        assert!(
+            said.contains("sites.GROUP") && said.contains("at most 253"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_group_that_is_a_number_in_yaml_has_quotes() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("demo");
+        let kind = "1.5/v1/Foo".parse().unwrap();
+        super::super::write(&folder, Lang::Go, Some(&kind)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(read("seed/crd.yaml").contains("  group: \"1.5\"\n"));
+        let rules = read("windlass.yaml");
+        assert_eq!(
+            rules.matches("{apiGroups: [\"1.5\"], ").count(),
+            2,
+            "{rules}"
+        );
     }
 }
