@@ -12,6 +12,7 @@ use crate::object::Object;
 use crate::outcome::{Action, Failure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 /// HTTP's status for an object that the server does not take as it is.
 const UNPROCESSABLE: u16 = 422;
@@ -244,10 +245,9 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
 
     /// Writes the conditions. All failures are one error.
     async fn end(mut self, report: &Report<'_>) -> Result<Action, Failure> {
-        if let Some(error) = std::mem::take(&mut self.failures).into_error() {
-            let mut error = error;
-            let told = report.write(self.calls, "ApplyFailed", &error.message, &Value::Null);
-            if let Err(unwritten) = told.await {
+        if let Some(mut error) = std::mem::take(&mut self.failures).into_error() {
+            let written = report.write(self.calls, "ApplyFailed", &error.message, &Value::Null);
+            if let Err(unwritten) = written.await {
                 let why = plain(&unwritten);
                 error.message += &format!("; and the status cannot be written: {why}");
             }
@@ -287,9 +287,9 @@ impl<'a, C: Calls> Pass<'a, '_, C> {
 
 /// The error for two desired objects of one kind and key.
 fn refuse_twice(wanted: &[Desired]) -> Result<(), ApiError> {
-    for (at, desired) in wanted.iter().enumerate() {
-        let id = identity(&desired.object);
-        if wanted[..at].iter().any(|each| identity(&each.object) == id) {
+    let mut identities = HashSet::new();
+    for desired in wanted {
+        if !identities.insert(identity(&desired.object)) {
             let name = desired.object.named();
             return Err(invalid(format!("{name}: it is desired twice")));
         }
