@@ -2,7 +2,7 @@
 
 use super::{FOLLOW_EVERY, LOCAL, Simulated, describes_cluster, put};
 use crate::seed::{Seed, unreadable};
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ type Looks = BTreeMap<PathBuf, Option<SystemTime>>;
 
 impl Simulated {
     /// Lets clusters join whose folder has come, and those leave whose folder has gone. A manifest that is new or has changed is applied, and so
-    /// are changed labels of a cluster; one that is gone deletes nothing. `first` is what the fleet began with, which may be older than the folder is now. Never ends.
+    /// are changed labels of a cluster; one that is gone deletes nothing. `first` is what the fleet began with, which may be older than the
+    /// folder is now. Never ends.
     pub async fn follow_seed(&self, folder: &Path, first: Seed) {
         let (mut last, mut known, mut before) = (first, Looks::new(), None);
         loop {
@@ -28,59 +29,82 @@ impl Simulated {
                 continue;
             }
             known = now;
-            let followed = Seed::read(folder).map_err(|problems| unreadable("the seed", &problems));
-            match followed.and_then(|seed| self.follow(&last, &seed).map(|()| seed)) {
-                Ok(seed) => last = seed,
-                Err(error) => tracing::warn!(
+            let errors = match Seed::read(folder) {
+                Ok(seed) => {
+                    let errors = self.follow(&last, &seed);
+                    // After a failure, the next change of the folder applies all of this again.
+                    if errors.is_empty() {
+                        last = seed;
+                    }
+                    errors
+                }
+                Err(problems) => vec![unreadable("the seed", &problems)],
+            };
+            for error in errors {
+                tracing::warn!(
                     error = format!("{error:#}"),
                     "the clusters are not as the seed has them now"
-                ),
+                );
             }
         }
     }
 
-    fn follow(&self, before: &Seed, now: &Seed) -> Result<()> {
+    /// Brings each cluster in line. The failure of one keeps none of the others.
+    fn follow(&self, before: &Seed, now: &Seed) -> Vec<Error> {
+        let mut followed = Vec::new();
         // Without a Provider there are none, whatever the folders are.
         if self.provider.is_some() {
-            self.follow_members(before, now)?;
+            let there = self.names();
+            let wanted: BTreeSet<String> = now.clusters.keys().cloned().collect();
+            let gone = there.difference(&wanted);
+            followed.extend(gone.map(|name| self.follow_gone(name)));
+            for (name, objects) in &now.clusters {
+                followed.push(if there.contains(name) {
+                    self.follow_member(name, before, objects)
+                } else {
+                    self.follow_new(name, objects)
+                });
+            }
         }
-        let local = self.local.iter().flat_map(|_| &now.local);
-        local.flatten().try_for_each(|object| {
+        if let (Some(_), Some(objects)) = (&self.local, &now.local) {
             let before = before.local.as_deref().unwrap_or_default();
-            self.apply_if_new(LOCAL, before, object)
-        })
+            followed.push(self.apply_new(LOCAL, before, objects));
+        }
+        followed.into_iter().filter_map(Result::err).collect()
     }
 
-    fn follow_members(&self, before: &Seed, now: &Seed) -> Result<()> {
-        let there = self.names();
-        let wanted: BTreeSet<String> = now.clusters.keys().cloned().collect();
-        for name in there.difference(&wanted) {
-            self.leave(name)?;
-            tracing::info!(
-                cluster = name,
-                "the cluster leaves, as the seed has it no more"
-            );
-        }
-        for (name, objects) in &now.clusters {
-            if !there.contains(name) {
-                self.join(name, objects, super::Description::default())?;
-                tracing::info!(cluster = name, "the cluster joins, as the seed has it now");
-                continue;
-            }
-            let before = before.clusters.get(name);
-            let before = before.map_or(&[][..], Vec::as_slice);
-            for object in objects {
-                self.apply_if_new(name, before, object)?;
-            }
-            let describing = |objects: &[Json]| {
-                let all = objects.iter().filter(|object| describes_cluster(object));
-                all.cloned().collect::<Vec<_>>()
-            };
-            if describing(before) != describing(objects) {
-                self.describe(name, objects)?;
-            }
+    fn follow_gone(&self, name: &str) -> Result<()> {
+        self.leave(name)?;
+        tracing::info!(
+            cluster = name,
+            "the cluster leaves, as the seed has it no more"
+        );
+        Ok(())
+    }
+
+    fn follow_new(&self, name: &str, objects: &[Json]) -> Result<()> {
+        self.join(name, objects, super::Description::default())?;
+        tracing::info!(cluster = name, "the cluster joins, as the seed has it now");
+        Ok(())
+    }
+
+    fn follow_member(&self, name: &str, before: &Seed, objects: &[Json]) -> Result<()> {
+        let before = before.clusters.get(name);
+        let before = before.map_or(&[][..], Vec::as_slice);
+        self.apply_new(name, before, objects)?;
+        let describing = |objects: &[Json]| {
+            let all = objects.iter().filter(|object| describes_cluster(object));
+            all.cloned().collect::<Vec<_>>()
+        };
+        if describing(before) != describing(objects) {
+            self.describe(name, objects)?;
         }
         Ok(())
+    }
+
+    fn apply_new(&self, cluster: &str, before: &[Json], objects: &[Json]) -> Result<()> {
+        let mut objects = objects.iter();
+        objects.try_for_each(|object| self.apply_if_new(cluster, before, object))
     }
 
     fn apply_if_new(&self, cluster: &str, before: &[Json], object: &Json) -> Result<()> {
@@ -146,7 +170,7 @@ mod tests {
         write(&seed, "us/own.yaml", &map("own", "one"));
         write(&seed, "all.yaml", &map("shared", "two"));
         let second = Seed::read(&seed).unwrap();
-        fleet.follow(&first, &second).unwrap();
+        assert!(fleet.follow(&first, &second).is_empty());
         let names: Vec<String> = fleet.names().into_iter().collect();
         assert_eq!(names, ["eu", "us"]);
         assert_eq!(value("us", "shared").as_deref(), Some("two"));
@@ -163,12 +187,39 @@ mod tests {
         };
         write(&seed, "eu/cluster.yaml", &about("north"));
         let third = Seed::read(&seed).unwrap();
-        fleet.follow(&second, &third).unwrap();
+        assert!(fleet.follow(&second, &third).is_empty());
         assert_eq!(fleet.membership().there["eu"]["region"], "north");
 
         std::fs::remove_dir_all(seed.join("us")).unwrap();
-        fleet.follow(&third, &Seed::read(&seed).unwrap()).unwrap();
+        assert!(fleet.follow(&third, &Seed::read(&seed).unwrap()).is_empty());
         assert_eq!(fleet.names().len(), 1);
         assert_eq!(fleet.membership().gone, ["us".to_owned()].into());
+    }
+
+    #[tokio::test]
+    async fn a_cluster_with_a_bad_label_keeps_none_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let seed = folder.path().join("seed");
+        write(&seed, "eu/own.yaml", &map("own", "one"));
+        write(&seed, "us/own.yaml", &map("own", "one"));
+        let first = Seed::read(&seed).unwrap();
+        let fleet = Simulated::start(&first, 0, folder.path()).await.unwrap();
+        write(
+            &seed,
+            "eu/cluster.yaml",
+            "apiVersion: windlass.dev/v1alpha1\nkind: Cluster\nmetadata: {labels: {tier: 1}}\n",
+        );
+        write(&seed, "us/own.yaml", &map("own", "two"));
+        write(&seed, "za/own.yaml", &map("own", "one"));
+        let errors = fleet.follow(&first, &Seed::read(&seed).unwrap());
+        let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(
+            said.len() == 1 && said[0].contains("tier among the labels of cluster eu"),
+            "{said:?}"
+        );
+        let us = fleet.cluster("us").unwrap();
+        let own = us.get("v1", "ConfigMap", "default", "own").unwrap();
+        assert_eq!(own.unwrap()["data"]["x"], "two");
+        assert!(fleet.names().contains("za"));
     }
 }
