@@ -3,7 +3,7 @@
 
 use crate::figures::spread;
 use crate::table::verdict;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::Api;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -77,6 +77,11 @@ pub(crate) async fn measure(lang: &str) -> Result<Vec<String>> {
     args.extend(definitions.iter().filter_map(|file| file.to_str()));
     timed(&folder, &args).await?;
     let typed_text = text.replace(USED[0], &format!("{}{}", USED[1], USED[0]));
+    ensure!(
+        lang != "rust" || typed_text != text,
+        "the template has no line {:?} any more: the types would be unused",
+        USED[0]
+    );
     // The first build compiles the types.
     save(&alpha, &path, &typed_text, "hello with types").await?;
     let typed = timed_saves(&alpha, &path, &typed_text, "typed").await?;
