@@ -17,7 +17,7 @@ const (
 	placed = "example.windlass.dev/placed"
 	// The label of a cluster with the number of its processors.
 	cpus = "cpus"
-	// How long a cluster that is not ready keeps what it has.
+	// How long a cluster that is not ready, or not in the fleet, keeps what it has.
 	patience = 5 * time.Minute
 )
 
@@ -40,6 +40,8 @@ type Workload struct {
 type Share struct {
 	Name     string `json:"name"`
 	Replicas int    `json:"replicas"`
+	// Since when the cluster is not in the fleet.
+	AwaySince string `json:"awaySince,omitempty"`
 }
 
 // GVK is the kind.
@@ -48,6 +50,7 @@ func (Workload) GVK() windlass.GroupVersionKind { return workloads }
 var (
 	workloads   = windlass.GVK("example.windlass.dev/v1", "Workload")
 	deployments = windlass.GVK("apps/v1", "Deployment")
+	namespaces  = windlass.GVK("v1", "Namespace")
 	clusters    = windlass.FleetCluster{}.GVK()
 )
 
@@ -112,7 +115,7 @@ func (guest) Map(hub *windlass.Cluster, kind windlass.GroupVersionKind, objects 
 }
 
 func run(req windlass.Request, cluster *windlass.Cluster, workload *Workload) error {
-	replicas := workload.replicasIn(req.Cluster)
+	replicas := workload.shareOf(req.Cluster).Replicas
 	present, err := cluster.Get(deployments, req.ObjectKey)
 	if err != nil {
 		return err
@@ -123,11 +126,19 @@ func run(req windlass.Request, cluster *windlass.Cluster, workload *Workload) er
 		}
 		return nil
 	}
-	if replicas > 0 {
-		_, err = cluster.Ensure(deployment(workload, replicas))
-	} else if present != nil {
-		err = cluster.Delete(deployments, req.ObjectKey)
+	if replicas == 0 {
+		if present != nil {
+			err = cluster.Delete(deployments, req.ObjectKey)
+		}
+		return err
 	}
+	if present == nil {
+		namespace := windlass.NewObject(namespaces, windlass.ObjectKey{Name: req.Namespace})
+		if _, err := cluster.Ensure(namespace); err != nil {
+			return err
+		}
+	}
+	_, err = cluster.Ensure(deployment(workload, replicas))
 	return err
 }
 
@@ -136,24 +147,59 @@ func place(hub *windlass.Cluster, workload *Workload) (result windlass.Result, e
 	if err != nil {
 		return result, err
 	}
+	// Read first, so that a cluster that joins meanwhile is not taken for one that is not selected.
+	known := map[string]bool{}
+	for cluster, err := range windlass.ListAll[windlass.FleetCluster](hub) {
+		if err != nil {
+			return result, err
+		}
+		known[cluster.Spec.Name] = true
+	}
 	var names []string
-	rooms := map[string]int{}
-	for cluster, err := range windlass.ListAll[windlass.FleetCluster](hub, windlass.Labels(workload.Spec.ClusterSelector)) {
+	rooms, awaySince := map[string]int{}, map[string]string{}
+	add := func(name string, room int) { names, rooms[name] = append(names, name), room }
+	// What it has, while it may keep that.
+	keep := func(name, since string, room int) error {
+		left, err := patienceLeft(since)
+		room = min(room, workload.shareOf(name).Replicas)
+		if err != nil || left <= 0 || room == 0 {
+			return err
+		}
+		if result.RequeueAfter == 0 || left < result.RequeueAfter {
+			result = windlass.RequeueAfter(left)
+		}
+		add(name, room)
+		return nil
+	}
+	selected := windlass.Labels(workload.Spec.ClusterSelector)
+	for cluster, err := range windlass.ListAll[windlass.FleetCluster](hub, selected) {
+		if windlass.IsInvalid(err) {
+			// What runs stays until the selector can be read.
+			return result, report(hub, workload, windlass.Condition{Reason: "BadSelector", Message: err.Error()})
+		}
 		if err != nil {
 			return result, err
 		}
 		name := cluster.Spec.Name
+		known[name] = true
 		all, _ := strconv.Atoi(cluster.Labels[cpus])
 		room := max(all-used[name], 0) / workload.Spec.CPUs
-		if !cluster.Status.Ready {
-			left := patienceLeft(cluster)
-			if room = min(room, workload.replicasIn(name)); left <= 0 {
-				room = 0
-			} else if room > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
-				result = windlass.RequeueAfter(left)
-			}
+		if cluster.Status.Ready {
+			add(name, room)
+		} else if err := keep(name, readySince(cluster), room); err != nil {
+			return result, err
 		}
-		names, rooms[name] = append(names, name), room
+	}
+	// A cluster that is not in the fleet has left, or no Provider has reported it yet since the start.
+	for _, share := range workload.Status.Clusters {
+		if known[share.Name] {
+			continue
+		}
+		since := cmp.Or(share.AwaySince, windlass.Now().Format(time.RFC3339))
+		awaySince[share.Name] = since
+		if err := keep(share.Name, since, share.Replicas); err != nil {
+			return result, err
+		}
 	}
 	// What runs stays, as far as it may. The rest goes where most room is.
 	left, runs := workload.Spec.Replicas, map[string]int{}
@@ -164,40 +210,49 @@ func place(hub *windlass.Cluster, workload *Workload) (result windlass.Result, e
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		give(name, workload.replicasIn(name))
+		give(name, workload.shareOf(name).Replicas)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rooms[b]-runs[b], rooms[a]-runs[a]) })
 	for _, name := range names {
 		give(name, left)
 	}
 	slices.Sort(names)
-	workload.Status.Clusters = []Share{}
+	shares := []Share{}
 	for _, name := range names {
 		if runs[name] > 0 {
-			workload.Status.Clusters = append(workload.Status.Clusters, Share{name, runs[name]})
+			shares = append(shares, Share{name, runs[name], awaySince[name]})
 		}
 	}
-	condition := windlass.Condition{Type: "Placed", Status: windlass.StatusOf(left == 0), Reason: "Done"}
+	workload.Status.Clusters = shares
+	condition := windlass.Condition{Reason: "Done"}
 	if left > 0 {
 		condition.Reason = "NoRoom"
 		condition.Message = fmt.Sprintf("%d of %d replicas have no cluster", left, workload.Spec.Replicas)
 	}
-	if _, err := windlass.SetCondition(workload, condition); err != nil {
-		return result, err
-	}
-	_, err = hub.SetStatus(workloads, workload.Key(), workload.Status)
-	return result, err
+	return result, report(hub, workload, condition)
 }
 
-func (w *Workload) replicasIn(cluster string) int {
+func report(hub *windlass.Cluster, workload *Workload, condition windlass.Condition) error {
+	condition.Type, condition.Status = "Placed", windlass.StatusOf(condition.Reason == "Done")
+	if workload.Status.Clusters == nil {
+		workload.Status.Clusters = []Share{}
+	}
+	if _, err := windlass.SetCondition(workload, condition); err != nil {
+		return err
+	}
+	_, err := hub.SetStatus(workloads, workload.Key(), workload.Status)
+	return err
+}
+
+func (w *Workload) shareOf(cluster string) Share {
 	if w != nil {
 		for _, share := range w.Status.Clusters {
 			if share.Name == cluster {
-				return share.Replicas
+				return share
 			}
 		}
 	}
-	return 0
+	return Share{}
 }
 
 func (w *Workload) isPlaced() bool {
@@ -220,14 +275,18 @@ func usedByOthers(hub *windlass.Cluster, workload *Workload) (map[string]int, er
 	return used, nil
 }
 
-func patienceLeft(cluster *windlass.FleetCluster) time.Duration {
+func readySince(cluster *windlass.FleetCluster) string {
 	for _, condition := range cluster.Status.Conditions {
-		since, err := time.Parse(time.RFC3339, condition.LastTransitionTime)
-		if condition.Type == "Ready" && err == nil {
-			return since.Add(patience).Sub(windlass.Now())
+		if condition.Type == "Ready" {
+			return condition.LastTransitionTime
 		}
 	}
-	return 0
+	return ""
+}
+
+func patienceLeft(since string) (time.Duration, error) {
+	start, err := time.Parse(time.RFC3339, since)
+	return start.Add(patience).Sub(windlass.Now()), err
 }
 
 func deployment(workload *Workload, replicas int) windlass.Object {

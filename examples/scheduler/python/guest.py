@@ -10,6 +10,8 @@ from windlass import (
     Cluster,
     Description,
     Enqueue,
+    Invalid,
+    Key,
     Kind,
     Mapper,
     Object,
@@ -27,11 +29,12 @@ from windlass import (
 
 WORKLOAD = "example.windlass.dev/v1/Workload"
 DEPLOYMENT = "apps/v1/Deployment"
+NAMESPACE = "v1/Namespace"
 # The label of the guest's Deployments. Others are never changed.
 PLACED = "example.windlass.dev/placed"
 # The label of a cluster with the number of its processors.
 CPUS = "cpus"
-# How long a cluster that is not ready keeps what it has.
+# How long a cluster that is not ready, or not in the fleet, keeps what it has.
 PATIENCE = timedelta(minutes=5)
 
 
@@ -70,6 +73,8 @@ def run(request: Request, cluster: Cluster, workload: Object | None) -> None:
             raise RuntimeError(f"Deployment {request.key} is there and not the scheduler's")
         return
     if workload and replicas:
+        if not present:
+            cluster.ensure(new_object(NAMESPACE, Key(None, request.key.namespace or "")))
         cluster.ensure(deployment(workload, replicas))
     elif present:
         cluster.delete(DEPLOYMENT, request.key)
@@ -77,16 +82,29 @@ def run(request: Request, cluster: Cluster, workload: Object | None) -> None:
 
 def place(hub: Cluster, workload: Object) -> Action | None:
     spec, before, used = workload["spec"], placement(workload), used_by_others(hub, workload)
+    # Read first, so that a cluster that joins meanwhile is not taken for one that is not selected.
+    known = {cluster["spec"]["name"] for cluster in hub.list_all(FLEET_CLUSTER)}
+    try:
+        selected = list(hub.list_all(FLEET_CLUSTER, labels=spec["clusterSelector"]))
+    except Invalid as error:
+        # What runs stays until the selector can be read.
+        return report(hub, workload, workload.get("status", {}).get("clusters", []), "BadSelector", str(error))
     rooms: dict[str, int] = {}
     again: list[timedelta] = []
-    for cluster in hub.list_all(FLEET_CLUSTER, labels=spec["clusterSelector"]):
+    for cluster in selected:
         name = cluster["spec"]["name"]
         free = int(cluster["metadata"].get("labels", {}).get(CPUS, 0)) - used[name]
         rooms[name] = max(free, 0) // spec["cpus"]
         if not cluster["status"]["ready"]:
-            patience = patience_left(cluster)
+            patience = patience_left((condition(cluster, "Ready") or {})["lastTransitionTime"])
             rooms[name] = min(rooms[name], before.get(name, 0)) if patience else 0
             again += [patience] if rooms[name] else []
+    # A cluster that is not in the fleet has left, or no Provider has reported it yet since the start.
+    away = {name: away_since(workload, name) for name in before if name not in known and name not in rooms}
+    for name, since in away.items():
+        if patience := patience_left(since):
+            rooms[name] = before[name]
+            again.append(patience)
     # What runs stays, as far as it may. The rest goes where most room is.
     runs: Counter[str] = Counter()
     for name in sorted(rooms):
@@ -95,10 +113,17 @@ def place(hub: Cluster, workload: Object) -> Action | None:
         runs[name] += min(rooms[name] - runs[name], spec["replicas"] - runs.total())
     left = spec["replicas"] - runs.total()
     message = f"{left} of {spec['replicas']} replicas have no cluster" if left else ""
-    set_condition(workload, "Placed", not left, "NoRoom" if left else "Done", message)
-    clusters = [{"name": name, "replicas": runs[name]} for name in sorted(runs) if runs[name]]
-    hub.set_status(WORKLOAD, key_of(workload), {**workload["status"], "clusters": clusters})
+    clusters: list[Object] = [{"name": name, "replicas": runs[name]} for name in sorted(runs) if runs[name]]
+    for cluster in clusters:
+        if cluster["name"] in away:
+            cluster["awaySince"] = away[cluster["name"]]
+    report(hub, workload, clusters, "NoRoom" if left else "Done", message)
     return requeue_after(min(again)) if again else None
+
+
+def report(hub: Cluster, workload: Object, clusters: list[Object], reason: str, message: str) -> None:
+    set_condition(workload, "Placed", reason == "Done", reason, message)
+    hub.set_status(WORKLOAD, key_of(workload), {**workload["status"], "clusters": clusters})
 
 
 def placement(workload: Object) -> dict[str, int]:
@@ -119,8 +144,13 @@ def used_by_others(hub: Cluster, workload: Object) -> Counter[str]:
     return used
 
 
-def patience_left(cluster: Object) -> timedelta:
-    since = (condition(cluster, "Ready") or {})["lastTransitionTime"]
+def away_since(workload: Object, name: str) -> str:
+    """When the cluster was first found to be away: now, if the status does not say."""
+    share = next(share for share in workload["status"]["clusters"] if share["name"] == name)
+    return share.get("awaySince") or now().isoformat()
+
+
+def patience_left(since: str) -> timedelta:
     return max(datetime.fromisoformat(since) + PATIENCE - now(), timedelta())
 
 

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use windlass_sdk::prelude::*;
 use windlass_sdk::{ClusterScope, ConditionStatus, FleetCluster, GroupVersionKind, Mapper, fleet};
@@ -13,7 +13,7 @@ use windlass_sdk::{ClusterScope, ConditionStatus, FleetCluster, GroupVersionKind
 const PLACED: &str = "example.windlass.dev/placed";
 /// The label of a cluster with the number of its processors.
 const CPUS: &str = "cpus";
-/// How long a cluster that is not ready keeps what it has.
+/// How long a cluster that is not ready, or not in the fleet, keeps what it has.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Serialize, Deserialize)]
@@ -43,9 +43,13 @@ struct Status {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Share {
     name: String,
     replicas: i64,
+    /// Since when the cluster is not in the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    away_since: Option<String>,
 }
 
 impl Workload {
@@ -137,7 +141,10 @@ fn run(request: &Request, cluster: &Cluster, workload: Option<&Workload>) -> Res
                 )));
             }
         }
-        (Some(workload), _) if replicas > 0 => {
+        (Some(workload), present) if replicas > 0 => {
+            if present.is_none() {
+                cluster.ensure(&namespace_of(workload))?;
+            }
             cluster.ensure(&deployment(workload, replicas))?;
         }
         (_, Some(_)) => {
@@ -149,28 +156,54 @@ fn run(request: &Request, cluster: &Cluster, workload: Option<&Workload>) -> Res
 }
 
 fn place(hub: &Cluster, mut workload: Workload) -> Result<Action> {
-    let (key, spec) = (workload.key(), &workload.spec);
+    let spec = &workload.spec;
     let used = used_by_others(hub, &workload)?;
+    // Read first, so that a cluster that joins meanwhile is not taken for one that is not selected.
+    let known = hub.list::<FleetCluster>(&ListOptions::default())?;
+    let known: BTreeSet<_> = known.into_iter().map(|known| known.spec.name).collect();
+    let selected = ListOptions::default().labels(&spec.cluster_selector);
+    let selected = match hub.list::<FleetCluster>(&selected) {
+        // What runs stays until the selector can be read.
+        Err(error) if error.code == ApiCode::Invalid => {
+            let condition = Condition::new("Placed", false, "BadSelector").message(error.message);
+            report(hub, workload, condition)?;
+            return Ok(Action::Done);
+        }
+        selected => selected?,
+    };
     let mut rooms = BTreeMap::new();
     let mut again: Option<SignedDuration> = None;
-    let selected = ListOptions::default().labels(&spec.cluster_selector);
-    for cluster in hub.list::<FleetCluster>(&selected)? {
+    // What it has, while it may keep that.
+    let mut kept = |since: &str, room: i64| -> Result<i64> {
+        let left = patience_left(since)?;
+        if room > 0 && left.is_positive() {
+            again = Some(again.map_or(left, |again| again.min(left)));
+            return Ok(room);
+        }
+        Ok(0)
+    };
+    for cluster in selected {
         let name = cluster.spec.name.clone();
         let cpus = cluster.metadata.labels.get(CPUS);
         let all: i64 = cpus.and_then(|cpus| cpus.parse().ok()).unwrap_or(0);
         let mut room = (all - used.get(&name).unwrap_or(&0)).max(0) / spec.cpus;
         if !cluster.status.ready {
-            let left = patience_left(&cluster)?;
-            room = if left.is_positive() {
-                room.min(workload.replicas_in(&name))
-            } else {
-                0
-            };
-            if room > 0 {
-                again = Some(again.map_or(left, |again| again.min(left)));
-            }
+            let ready = cluster.condition("Ready")?;
+            let since = ready.and_then(|ready| ready.last_transition_time);
+            room = room.min(workload.replicas_in(&name));
+            room = kept(&since.unwrap_or_default(), room)?;
         }
         rooms.insert(name, room);
+    }
+    // A cluster that is not in the fleet has left, or no Provider has reported it yet since the start.
+    let mut away = BTreeMap::new();
+    for share in &workload.status.clusters {
+        let name = &share.name;
+        if !known.contains(name) && !rooms.contains_key(name) {
+            let since = share.away_since.clone().unwrap_or_else(now);
+            rooms.insert(name.clone(), kept(&since, share.replicas)?);
+            away.insert(name.clone(), since);
+        }
     }
     // What runs stays, as far as it may. The rest goes where most room is.
     let mut left = spec.replicas;
@@ -189,18 +222,26 @@ fn place(hub: &Cluster, mut workload: Workload) -> Result<Action> {
     runs.retain(|(_, replicas, _)| *replicas > 0);
     runs.sort();
     let wanted = spec.replicas;
-    let shares = runs
-        .into_iter()
-        .map(|(name, replicas, _)| Share { name, replicas });
+    let shares = runs.into_iter().map(|(name, replicas, _)| Share {
+        away_since: away.remove(&name),
+        name,
+        replicas,
+    });
     workload.status.clusters = shares.collect();
-    workload.set_condition(match left {
+    let condition = match left {
         0 => Condition::new("Placed", true, "Done"),
         _ => Condition::new("Placed", false, "NoRoom")
             .message(format!("{left} of {wanted} replicas have no cluster")),
-    })?;
-    hub.set_status::<Workload>(&key, &workload.status)?;
+    };
+    report(hub, workload, condition)?;
     let again = again.and_then(|left| Duration::try_from(left).ok());
     Ok(again.map_or(Action::Done, Action::requeue_after))
+}
+
+fn report(hub: &Cluster, mut workload: Workload, condition: Condition) -> Result<()> {
+    workload.set_condition(condition)?;
+    hub.set_status::<Workload>(&workload.key(), &workload.status)?;
+    Ok(())
 }
 
 fn used_by_others(hub: &Cluster, workload: &Workload) -> Result<BTreeMap<String, i64>> {
@@ -215,14 +256,17 @@ fn used_by_others(hub: &Cluster, workload: &Workload) -> Result<BTreeMap<String,
     Ok(used)
 }
 
-fn patience_left(cluster: &FleetCluster) -> Result<SignedDuration> {
-    let ready = cluster.condition("Ready")?;
-    let since = ready
-        .and_then(|ready| ready.last_transition_time)
-        .unwrap_or_default();
-    let since: Timestamp = since.parse().context("the time of the condition Ready")?;
+fn patience_left(since: &str) -> Result<SignedDuration> {
+    let since: Timestamp = since
+        .parse()
+        .context("the time since when a cluster is away")?;
     let now: Timestamp = now().parse().context("the time")?;
     Ok(PATIENCE - now.duration_since(since))
+}
+
+fn namespace_of(workload: &Workload) -> Object {
+    let name = &workload.metadata.namespace;
+    Object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
 }
 
 fn deployment(workload: &Workload, replicas: i64) -> Object {
