@@ -2,10 +2,11 @@
 package main
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"windlass.dev/windlass"
 	"windlass.dev/windlass/mapper"
@@ -122,7 +123,7 @@ func keep(cluster *windlass.Cluster, key windlass.ObjectKey, team *Team) error {
 		return err
 	case present != nil && present.Label(label) != key.Name:
 		if team != nil {
-			return fmt.Errorf("Namespace %s is there and not the team's", key.Name)
+			return notTheTeams(present)
 		}
 		return nil
 	case present != nil && present.Deleting():
@@ -133,20 +134,59 @@ func keep(cluster *windlass.Cluster, key windlass.ObjectKey, team *Team) error {
 		}
 		return cluster.Delete(namespaces, key)
 	}
+	if !slices.Contains(team.Finalizers, finalizer) {
+		return nil // once it is there, this is asked again
+	}
+	// Those who leave come first: nothing that fails below keeps their rights.
+	bound, err := names(cluster, bindings, key.Name)
+	if err != nil {
+		return err
+	}
+	for name := range bound {
+		if !slices.Contains(team.Spec.Members, name) {
+			if err := cluster.Delete(bindings, windlass.ObjectKey{Namespace: key.Name, Name: name}); err != nil {
+				return err
+			}
+		}
+	}
+	var taken error
 	for _, object := range wanted(key.Name, team) {
-		if _, err := cluster.Ensure(object); err != nil {
+		present, err := cluster.Get(object.GVK(), object.Key())
+		switch {
+		case err != nil:
 			return err
+		case present != nil && present.Label(label) != key.Name:
+			taken = notTheTeams(present)
+		default:
+			if _, err := cluster.Ensure(object); err != nil {
+				return err
+			}
 		}
 	}
-	for binding, err := range cluster.ListAll(bindings, windlass.InNamespace(key.Name), windlass.Labels(label)) {
-		if err == nil && !slices.Contains(team.Spec.Members, binding.Key().Name) {
-			err = cluster.Delete(bindings, binding.Key())
-		}
+	return taken
+}
+
+// It is looked at again, as what has no label of the guest makes no events.
+func notTheTeams(present windlass.Object) error {
+	return windlass.NotReady(time.Minute, "%s %s is there and not the team's", present.GVK().Kind, present.Key())
+}
+
+// The names of the team's objects. A list with the labels of the watch is of its cache, while a Get of what is absent is a call.
+func names(cluster *windlass.Cluster, kind windlass.GroupVersionKind, team string) (map[string]bool, error) {
+	options := []windlass.ListOption{windlass.Labels(label)}
+	if kind != namespaces {
+		options = append(options, windlass.InNamespace(team))
+	}
+	names := map[string]bool{}
+	for object, err := range cluster.ListAll(kind, options...) {
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if object.Label(label) == team {
+			names[object.Key().Name] = true
 		}
 	}
-	return nil
+	return names, nil
 }
 
 func wanted(name string, team *Team) []windlass.Object {
@@ -174,9 +214,9 @@ func report(hub *windlass.Cluster, team *Team) error {
 	}
 	there, waiting := []string{}, []string{}
 	for _, other := range others {
-		has := false
+		has, all := false, false
 		if other.Ready {
-			if has, err = hasNamespace(other.Name, team.Key()); err != nil {
+			if has, all, err = look(other.Name, team); err != nil {
 				return err
 			}
 		}
@@ -184,7 +224,7 @@ func report(hub *windlass.Cluster, team *Team) error {
 			there = append(there, other.Name)
 		}
 		// A cluster that does not answer may have one.
-		if !other.Ready || has == deleting {
+		if !other.Ready || deleting && has || !deleting && !all {
 			waiting = append(waiting, other.Name)
 		}
 	}
@@ -212,11 +252,22 @@ func report(hub *windlass.Cluster, team *Team) error {
 	return err
 }
 
-func hasNamespace(name string, key windlass.ObjectKey) (bool, error) {
+// Whether a cluster has the team's namespace, and all that belongs into it.
+func look(name string, team *Team) (has, all bool, err error) {
 	cluster, err := windlass.Open(name)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	namespace, err := cluster.Get(namespaces, key)
-	return namespace != nil && namespace.Label(label) == key.Name, err
+	key, found := team.Key().Name, map[windlass.GroupVersionKind]map[string]bool{}
+	for _, kind := range []windlass.GroupVersionKind{namespaces, quotas, bindings} {
+		if found[kind], err = names(cluster, kind, key); err != nil {
+			return false, false, err
+		}
+	}
+	members := map[string]bool{}
+	for _, member := range team.Spec.Members {
+		members[member] = true
+	}
+	has = found[namespaces][key]
+	return has, has && found[quotas]["team"] && maps.Equal(found[bindings], members), nil
 }

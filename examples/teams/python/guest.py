@@ -1,6 +1,7 @@
 """Keeps a namespace in each cluster for each Team of the hub, with a quota, and with a RoleBinding for each member."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from windlass import (
     FLEET_CLUSTER,
@@ -11,6 +12,7 @@ from windlass import (
     Key,
     Kind,
     Mapper,
+    NotReady,
     Object,
     Reconciler,
     Request,
@@ -18,6 +20,7 @@ from windlass import (
     fleet,
     is_deleting,
     key_of,
+    kind_of,
     new_object,
     set_condition,
 )
@@ -79,7 +82,7 @@ def keep(cluster: Cluster, key: Key, team: Object | None) -> None:
     present = cluster.get(NAMESPACE, key)
     if present and team_of(present) != key.name:
         if team:
-            raise RuntimeError(f"Namespace {key.name} is there and not the team's")
+            raise not_the_teams(present)
         return
     if present and is_deleting(present):
         return  # what ends is gone at an event
@@ -87,18 +90,45 @@ def keep(cluster: Cluster, key: Key, team: Object | None) -> None:
         if present:
             cluster.delete(NAMESPACE, key)
         return
-    cluster.ensure(labelled(NAMESPACE, key, key.name))
-    quota = labelled(RESOURCE_QUOTA, Key(key.name, "team"), key.name)
-    cluster.ensure(quota | {"spec": {"hard": {"requests.cpu": str(team["spec"]["cpus"])}}})
-    members = team["spec"]["members"]
-    for member in members:
-        binding = labelled(ROLE_BINDING, Key(key.name, member), key.name)
+    if FINALIZER not in team["metadata"].get("finalizers", []):
+        return  # once it is there, this is asked again
+    # Those who leave come first: nothing that fails below keeps their rights.
+    for name in names(cluster, ROLE_BINDING, key) - set(team["spec"]["members"]):
+        cluster.delete(ROLE_BINDING, Key(key.name, name))
+    taken: Object | None = None
+    for wanted in objects_of(team):
+        present = cluster.get(kind_of(wanted), key_of(wanted))
+        if present and team_of(present) != key.name:
+            taken = present
+        else:
+            cluster.ensure(wanted)
+    if taken:
+        raise not_the_teams(taken)
+
+
+def not_the_teams(present: Object) -> NotReady:
+    """It is looked at again, as what has no label of the guest makes no events."""
+    return NotReady(f"{present['kind']} {key_of(present)} is there and not the team's", timedelta(minutes=1))
+
+
+def names(cluster: Cluster, kind: str, key: Key) -> set[str]:
+    """The names of the team's objects. A list with the labels of the watch is of its cache, while a `get` of what is absent is a call."""
+    namespace = None if kind == NAMESPACE else key.name
+    objects = cluster.list_all(kind, namespace=namespace, labels=LABEL)
+    return {object["metadata"]["name"] for object in objects if team_of(object) == key.name}
+
+
+def objects_of(team: Object) -> list[Object]:
+    name, spec = team["metadata"]["name"], team["spec"]
+    quota = labelled(RESOURCE_QUOTA, Key(name, "team"), name)
+    quota["spec"] = {"hard": {"requests.cpu": str(spec["cpus"])}}
+    objects = [labelled(NAMESPACE, Key(None, name), name), quota]
+    for member in spec["members"]:
+        binding = labelled(ROLE_BINDING, Key(name, member), name)
         binding["roleRef"] = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "edit"}
         binding["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": member}]
-        cluster.ensure(binding)
-    for binding in cluster.list_all(ROLE_BINDING, namespace=key.name, labels=LABEL):
-        if binding["metadata"]["name"] not in members:
-            cluster.delete(ROLE_BINDING, key_of(binding))
+        objects.append(binding)
+    return objects
 
 
 def labelled(kind: str, key: Key, team: str) -> Object:
@@ -109,9 +139,17 @@ def labelled(kind: str, key: Key, team: str) -> Object:
 
 def report(hub: Cluster, team: Object) -> None:
     key, clusters, deleting = key_of(team), others(), is_deleting(team)
-    there = [cluster.name for cluster in clusters if cluster.ready and has_namespace(cluster, key)]
-    # A cluster that does not answer may have one.
-    waiting = [each.name for each in clusters if not each.ready or (each.name in there) == deleting]
+    there: list[str] = []
+    waiting: list[str] = []
+    for each in clusters:
+        # A cluster that does not answer may have one.
+        done = False
+        if each.ready:
+            cluster = fleet.open(each.name)
+            has = key.name in names(cluster, NAMESPACE, key)
+            there += [each.name] if has else []
+            done = not has if deleting else has and has_all(cluster, team)
+        waiting += [] if done else [each.name]
     if deleting and not waiting:
         hub.remove_finalizer(team, FINALIZER)
         return
@@ -122,6 +160,6 @@ def report(hub: Cluster, team: Object) -> None:
     hub.set_status(TEAM, key, team["status"] | {"clusters": there})
 
 
-def has_namespace(cluster: ClusterInfo, key: Key) -> bool:
-    namespace = fleet.open(cluster.name).get(NAMESPACE, key)
-    return namespace is not None and team_of(namespace) == key.name
+def has_all(cluster: Cluster, team: Object) -> bool:
+    key = key_of(team)
+    return names(cluster, RESOURCE_QUOTA, key) >= {"team"} and names(cluster, ROLE_BINDING, key) == set(team["spec"]["members"])

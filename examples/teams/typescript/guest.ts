@@ -2,6 +2,7 @@
 
 import {
   FleetCluster,
+  NotReady,
   type Cluster,
   type KubernetesObject,
   type Request,
@@ -65,7 +66,7 @@ const others = () => fleet.clusters().filter(({ name }) => name !== '');
 function keep(cluster: Cluster, name: string, team?: Team) {
   const present = cluster.get(Namespace, { name });
   if (present && teamOf(present) !== name) {
-    if (team) throw new Error(`Namespace ${name} is there and not the team's`);
+    if (team) throw notTheTeams(present);
     return;
   }
   // What ends is gone at an event.
@@ -74,37 +75,61 @@ function keep(cluster: Cluster, name: string, team?: Team) {
     if (present) cluster.delete(Namespace, { name });
     return;
   }
+  // Once it is there, this is asked again.
+  if (!team.metadata.finalizers?.includes(FINALIZER)) return;
+  // Those who leave come first: nothing that fails below keeps their rights.
+  for (const member of names(cluster, RoleBinding, name)) {
+    if (!team.spec.members.includes(member)) cluster.delete(RoleBinding, { namespace: name, name: member });
+  }
+  let taken: KubernetesObject | undefined;
+  for (const wanted of objectsOf(team)) {
+    const present = cluster.get(wanted, keyOf(wanted));
+    if (present && teamOf(present) !== name) taken = present;
+    else cluster.ensure(wanted);
+  }
+  if (taken) throw notTheTeams(taken);
+}
+
+/** It is looked at again, as what has no label of the guest makes no events. */
+const notTheTeams = ({ kind, metadata: { namespace, name } }: KubernetesObject) =>
+  new NotReady(`${kind} ${namespace ? `${namespace}/` : ''}${name} is there and not the team's`, { minutes: 1 });
+
+/** The names of the team's objects. A list with the labels of the watch is of its cache, while a `get` of what is absent is a call. */
+function names(cluster: Cluster, kind: typeof Namespace, team: string) {
+  const namespace = kind === Namespace ? undefined : team;
+  const objects = [...cluster.listAll(kind, { namespace, labelSelector: TEAM })];
+  return objects.filter((object) => teamOf(object) === team).map(({ metadata }) => metadata.name);
+}
+
+function objectsOf({ metadata: { name }, spec }: Team) {
   const labels = { [TEAM]: name };
-  cluster.ensure({ ...Namespace, metadata: { name, labels } });
-  cluster.ensure({
+  const quota = {
     ...ResourceQuota,
     metadata: { namespace: name, name: 'team', labels },
-    spec: { hard: { 'requests.cpu': `${team.spec.cpus}` } },
-  });
-  for (const member of team.spec.members) {
-    cluster.ensure({
-      ...RoleBinding,
-      metadata: { namespace: name, name: member, labels },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'edit' },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: member }],
-    });
-  }
-  for (const binding of cluster.listAll(RoleBinding, { namespace: name, labelSelector: TEAM })) {
-    if (!team.spec.members.includes(binding.metadata.name)) cluster.delete(RoleBinding, keyOf(binding));
-  }
+    spec: { hard: { 'requests.cpu': `${spec.cpus}` } },
+  };
+  const bindings = spec.members.map((member) => ({
+    ...RoleBinding,
+    metadata: { namespace: name, name: member, labels },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'edit' },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: member }],
+  }));
+  return [{ ...Namespace, metadata: { name, labels } }, quota, ...bindings];
 }
 
 function report(hub: Cluster, team: Team) {
   const key = keyOf(team);
-  const clusters = others();
-  const has = ({ name }: { name: string }) => {
-    const namespace = fleet.open(name).get(Namespace, key);
-    return namespace !== undefined && teamOf(namespace) === key.name;
-  };
   const deleting = isDeleting(team);
-  const there = clusters.filter((cluster) => cluster.ready && has(cluster)).map(({ name }) => name);
-  // A cluster that does not answer may have one.
-  const waiting = clusters.filter(({ name, ready }) => !ready || there.includes(name) === deleting).map(({ name }) => name);
+  const there: string[] = [];
+  const waiting: string[] = [];
+  for (const { name, ready } of others()) {
+    const cluster = ready && fleet.open(name);
+    const has = cluster && names(cluster, Namespace, key.name).includes(key.name);
+    if (has) there.push(name);
+    // A cluster that does not answer may have one.
+    const done = cluster && (deleting ? !has : has && hasAll(cluster, team));
+    if (!done) waiting.push(name);
+  }
   if (deleting && waiting.length === 0) {
     hub.removeFinalizer(team, FINALIZER);
     return;
@@ -114,4 +139,10 @@ function report(hub: Cluster, team: Team) {
   const message = waiting.length > 0 ? `waits for ${waiting.join(', ')}` : '';
   setCondition(team, { type: 'Ready', status: reason === 'Done', reason, message });
   hub.setStatus(Team, key, { ...team.status, clusters: there });
+}
+
+function hasAll(cluster: Cluster, { metadata: { name }, spec: { members } }: Team) {
+  const bound = names(cluster, RoleBinding, name);
+  const same = members.every((member) => bound.includes(member)) && bound.every((member) => members.includes(member));
+  return same && names(cluster, ResourceQuota, name).includes('team');
 }
