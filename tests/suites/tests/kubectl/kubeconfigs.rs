@@ -177,6 +177,8 @@ impl<'a> List<'a> {
             )
             .env("KUBECONFIG", std::env::join_paths(&self.files)?)
             .env("HOME", self.folder)
+            // Else it is below HOME, which is a folder of this repository.
+            .env("KUBECACHEDIR", env!("CARGO_TARGET_TMPDIR"))
             .kill_on_drop(true);
         let output = tokio::time::timeout(Duration::from_secs(60), command.output());
         let output = output.await.context("kubectl did not end")??;
