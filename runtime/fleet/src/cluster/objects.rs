@@ -82,9 +82,7 @@ impl ClusterObjects {
             }),
         }
     }
-}
 
-impl ClusterObjects {
     /// Whether a first list would lack clusters that providers have still to tell of. A reader would take them for gone.
     fn is_too_early(&self, store: &Store) -> bool {
         !store.is_synced() && !self.fleet.is_whole()

@@ -7,7 +7,6 @@ use super::options::END_TIMEOUT;
 use super::watches::Watches;
 use crate::backoff::Backoff;
 use crate::cluster::{Awaited, ClusterConfig};
-
 use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::hub::{Hub, HubError};
 use crate::name::ClusterName;

@@ -80,12 +80,12 @@ fn in_rust(into: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
             return Err(PackageError::OfOthers(file.display().to_string()).into());
         }
     }
-    fs::create_dir_all(&sources).with_context(|| format!("make {}", sources.display()))?;
     Ok((sources, Some(into.to_owned())))
 }
 
 /// Writes what makes the modules of `folder`, with those to come, a package that the project depends on.
 fn write_package(project: &Path, folder: &Path, all: &[Types]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     let mut modules: Vec<String> = all
         .iter()
         .flat_map(|types| types.files.iter().map(|(name, _)| name.clone()))

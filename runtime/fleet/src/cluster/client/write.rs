@@ -57,7 +57,7 @@ impl Client {
                 target.resource.collection_path(namespace.as_deref())
             }
         };
-        self.check_named(&named, &object)?;
+        self.check_owners(&object)?;
         let object = self.part().stored_text(kind, object)?;
         let path = self.with_own_manager(path, options.dry_run);
         let call = Call::write(Method::POST, path, JSON, object);
@@ -74,14 +74,13 @@ impl Client {
         let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let named = Named::read(&object)?;
-        let key = named.key(resource)?;
+        let key = Named::read(&object)?.key(resource)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Update, &key)?;
         if subresource.is_none() && may_create(resource, &object) {
             self.check_object(resource, None, Verb::Create, &key)?;
         }
-        self.check_named(&named, &object)?;
+        self.check_owners(&object)?;
         let path = self.object_path(resource, &key, subresource)?;
         let path = self.with_own_manager(path, options.dry_run);
         let object = self.part().stored_text(kind, object)?;
@@ -121,15 +120,14 @@ impl Client {
         let target = self.writable(kind).await?;
         let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let named = Named::read(&object)?;
-        let key = named.key(resource)?;
+        let key = Named::read(&object)?.key(resource)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Patch, &key)?;
         if subresource.is_none() {
             // An apply creates the object if it is absent.
             self.check_object(resource, None, Verb::Create, &key)?;
         }
-        self.check_named(&named, &object)?;
+        self.check_owners(&object)?;
         let path = self.object_path(resource, &key, subresource)?;
         self.own_as_applied(&target, &key, &object, options).await?;
         let manager = self.apply_manager(&target);
@@ -226,13 +224,6 @@ impl Client {
                 CacheEffect::ListDeleted
             };
             self.write(&target, call, effect).await?;
-        }
-        Ok(())
-    }
-
-    fn check_named(&self, named: &Named, object: &Json) -> Result<(), ApiError> {
-        if named.is_owned {
-            self.check_owners(object)?;
         }
         Ok(())
     }
@@ -423,11 +414,10 @@ fn delete_body(options: &DeleteOptions) -> Bytes {
     Bytes::from(body.to_string())
 }
 
-/// Namespace and name of an object to write, and whether it has owners.
+/// Namespace and name of an object to write.
 struct Named {
     namespace: Option<Arc<str>>,
     name: Option<Arc<str>>,
-    is_owned: bool,
 }
 
 impl Named {
@@ -442,7 +432,6 @@ impl Named {
         Ok(Self {
             namespace: text(head.namespace),
             name: text(head.name),
-            is_owned: !head.owners.is_absent(),
         })
     }
 
