@@ -13,7 +13,7 @@ static FILE: &str = include_str!("../schema/builtin.json");
 
 /// Everything that the data file says.
 pub(crate) struct Builtin {
-    pub(crate) resources: Vec<Arc<Resource>>,
+    pub(crate) resources: Arc<[Arc<Resource>]>,
     pub(crate) schemas: Arc<Schemas>,
     /// The definitions as OpenAPI wants them, with short references.
     pub(crate) definitions: Map<String, Value>,
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_data_file_defines_every_kind_that_it_lists() {
-        for resource in &builtin().resources {
+        for resource in builtin().resources.iter() {
             assert!(resource.root.is_some(), "{} has no schema", resource.kind);
             for sub in &resource.subresources {
                 assert!(sub.kind.root.is_some(), "{} has no schema", sub.name);

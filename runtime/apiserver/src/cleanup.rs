@@ -59,7 +59,11 @@ impl State {
                 .find_kind(group, version, &owner.kind)
                 .is_none()
         };
-        if object.head.owners.iter().any(unknown) {
+        let elsewhere = |owner: &Owner| {
+            let place = self.place_of(owner, namespace);
+            place.is_some_and(|(id, key)| self.may_live_elsewhere(&id, &key))
+        };
+        if object.head.owners.iter().any(unknown) || object.head.owners.iter().any(elsewhere) {
             return;
         }
         let (mut solid, mut waiting, mut dangling) = (Vec::new(), Vec::new(), Vec::new());

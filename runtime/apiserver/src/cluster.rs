@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::{Call, Verb};
 use crate::convert;
 use crate::hook::Hook;
+use crate::origin::Source;
 use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::{Resource, group_version};
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) hook: Option<Arc<dyn Hook>>,
     /// Whether a watch may begin with a list (`sendInitialEvents`).
     pub(crate) streaming_lists: bool,
+    /// The cluster that it stands for, if it is a fork.
+    source: Option<Source>,
 }
 
 /// What a cluster held at some time.
@@ -83,6 +86,7 @@ impl Cluster {
         streaming_lists: bool,
         hook: Option<Arc<dyn Hook>>,
         closed: CancellationToken,
+        source: Option<Source>,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -96,6 +100,7 @@ impl Cluster {
                 log: Mutex::default(),
                 hook,
                 streaming_lists,
+                source,
             }),
         }
     }
@@ -364,6 +369,11 @@ impl Cluster {
             self.inner.cleanup.notify_one();
         }
         result
+    }
+
+    /// The cluster that it stands for, if it is a fork.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.inner.source.as_ref()
     }
 
     pub(crate) fn is_down(&self) -> bool {

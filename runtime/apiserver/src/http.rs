@@ -252,7 +252,12 @@ pub(crate) async fn handle(
         window,
         kcp: served.kcp.clone(),
     };
-    let answer = route(&routed).unwrap_or_else(|error| failure(&error));
+    let read = routed.cluster.read_through(&routed.call, &routed.body);
+    let answer = match read.await {
+        Ok(()) => route(&routed),
+        Err(error) => Err(error),
+    };
+    let answer = answer.unwrap_or_else(|error| failure(&error));
     judged(&routed, answer).await
 }
 

@@ -84,7 +84,7 @@ impl Kcp {
     ) -> Arc<Self> {
         let shard = |(at, url): (usize, &String)| {
             let name = shard_name(at);
-            let state = State::bare(Store::new(history), Registry::on(&[]));
+            let state = State::bare(Store::new(history), Registry::on([]));
             let all = open(&format!("shard:{name}"), state);
             Shard::new(name, url.clone(), all)
         };

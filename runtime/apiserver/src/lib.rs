@@ -7,6 +7,8 @@
 //!
 //! [`Builder::kcp_shards`] serves a kcp too: workspaces, exports and bindings, and the virtual workspaces of exports.
 //!
+//! [`Server::fork`] serves copies of other clusters, which keep every write to themselves.
+//!
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
 //!
@@ -60,7 +62,9 @@ mod state;
 mod kinds;
 mod write;
 mod cleanup;
+mod origin;
 mod cluster;
+mod fork;
 mod clusters;
 mod kcp;
 mod http;
@@ -70,8 +74,10 @@ mod schedule;
 pub use call::{Call, Verb};
 pub use cluster::{Backup, Cluster};
 pub use fault::{AnswerFault, Damage, EventFault, Fault, Faults, RequestFault, Rule, RuleId};
+pub use fork::Change;
 pub use hook::{AnswerVerdict, FrameVerdict, Hook, Reply, ReplyBody, RequestVerdict};
 pub use kcp::WorkspaceError;
+pub use origin::{Budget, Origin, OriginError};
 pub use schedule::{Disturbance, Schedule, Shape, Step};
 pub use server::{BindError, Builder, ClientCertificate, Connections, Server, TlsError};
 pub use status::ApiError;

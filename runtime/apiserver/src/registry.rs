@@ -10,22 +10,22 @@ use crate::resource::{CollectionId, Resource};
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
     /// Kinds that are there from the beginning and stay.
-    base: &'static [Arc<Resource>],
+    base: Arc<[Arc<Resource>]>,
     /// Keyed by (group, plural), one entry per served version, the preferred first. Holds what CRDs made, nothing else.
     custom: BTreeMap<(String, String), Vec<Arc<Resource>>>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
-        Self::on(&builtin().resources)
+        Self::on(builtin().resources.clone())
     }
 }
 
 impl Registry {
     /// Serves `base`, and what is added.
-    pub(crate) fn on(base: &'static [Arc<Resource>]) -> Self {
+    pub(crate) fn on(base: impl Into<Arc<[Arc<Resource>]>>) -> Self {
         Self {
-            base,
+            base: base.into(),
             custom: BTreeMap::new(),
         }
     }

@@ -21,6 +21,7 @@ use crate::cluster::Cluster;
 use crate::clusters;
 use crate::hook::Hook;
 use crate::http::{self, Door, Served};
+use crate::origin::{Budget, Origin, Source};
 use crate::state::State;
 use crate::status::ApiError;
 use access::Access;
@@ -213,6 +214,15 @@ impl Server {
             .served
             .clusters
             .get_or_add(name, || opening.open(name, state()))
+    }
+
+    /// Serves a fork of another cluster, which reads through `origin` what it is asked for, once, and keeps every write to itself; the
+    /// one of that name if it exists. What it holds is taken from `budget` for as long as there is a handle of it.
+    pub fn fork(&self, name: &str, origin: Arc<dyn Origin>, budget: Arc<Budget>) -> Cluster {
+        let opening = &self.shared.opening;
+        let source = Source::new(origin, budget);
+        let open = || opening.open_as(name, State::fork(opening.history), Some(source));
+        self.shared.served.clusters.get_or_add(name, open)
     }
 
     /// Stops serving a cluster and forgets its objects; its watches break. Returns whether there was one.

@@ -13,8 +13,10 @@ use crate::stamp;
 use crate::status::ApiError;
 use crate::store::{Object, Store, key};
 
+mod copied;
 mod work;
 
+pub(crate) use copied::{Copied, Selection, Wanted};
 pub(crate) use work::{Work, WorkQueue};
 
 /// The cluster IP of the Service `default/kubernetes`.
@@ -34,6 +36,8 @@ pub(crate) struct State {
     pub(crate) place: Option<Place>,
     /// How far its clock is ahead of the machine's.
     pub(crate) ahead: SignedDuration,
+    /// What it holds of another cluster, if it is a fork of one.
+    pub(crate) copied: Option<Copied>,
 }
 
 impl State {
@@ -67,6 +71,15 @@ impl State {
             controllers: true,
             place: None,
             ahead: SignedDuration::ZERO,
+            copied: None,
+        }
+    }
+
+    /// A fork of a cluster, which holds nothing of it yet.
+    pub(crate) fn fork(history_limit: usize) -> Self {
+        Self {
+            copied: Some(Copied::default()),
+            ..Self::bare(Store::new(history_limit), Registry::on([]))
         }
     }
 
@@ -93,6 +106,7 @@ impl State {
             controllers: self.controllers,
             place: self.place.clone(),
             ahead: self.ahead,
+            copied: self.copied.clone(),
         }
     }
 
@@ -181,6 +195,11 @@ impl State {
     /// Removes an object, queues what follows from it and, where it is a CRD, serves its kind no longer.
     pub(crate) fn discard(&mut self, id: &CollectionId, key: &str) -> Option<Arc<Object>> {
         let last = self.store.remove(id, key)?;
+        if let Some(copied) = &mut self.copied {
+            // Whatever the other cluster has there does not come back.
+            let (namespace, name) = (&last.head.namespace, &last.head.name);
+            copied.complete(id, Wanted::One(namespace.to_string(), name.to_string()));
+        }
         self.after_remove(id, &last);
         if *id == crd::collection() {
             let crd = last.value();

@@ -258,6 +258,26 @@ impl Store {
         object
     }
 
+    /// Keeps an object as another server has it, under its version there. There is no event: no reader has seen it as absent.
+    pub(crate) fn copy(&mut self, id: &CollectionId, mut value: Value) -> Arc<Object> {
+        let version = value["metadata"]["resourceVersion"].as_str();
+        // Versions that are no numbers cannot be kept.
+        let there = version.and_then(|version| version.parse().ok());
+        let version = there.unwrap_or(self.version + 1);
+        self.version = self.version.max(version);
+        let object = Arc::new(Object::new(value.take(), version));
+        let key = key(&object.head.namespace, &object.head.name);
+        for owner in &object.head.owners {
+            let dependents = self.dependents.entry(owner.uid.clone()).or_default();
+            dependents.insert((id.clone(), key.clone()));
+        }
+        let floor = self.compacted;
+        let collection = self.collections.entry(id.clone());
+        let collection = collection.or_insert_with(|| Collection::new(floor));
+        collection.objects.insert(key, Arc::clone(&object));
+        object
+    }
+
     /// Removes an object and returns its last state, under the version of its removal.
     pub(crate) fn remove(&mut self, id: &CollectionId, key: &str) -> Option<Arc<Object>> {
         let previous = self.collections.get_mut(id)?.objects.remove(key)?;

@@ -33,9 +33,9 @@ const PLURALS: [&str; 7] = [
 ];
 
 /// What every workspace serves.
-pub(crate) fn base() -> &'static [Arc<Resource>] {
-    static BASE: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(load);
-    &BASE
+pub(crate) fn base() -> Arc<[Arc<Resource>]> {
+    static BASE: LazyLock<Arc<[Arc<Resource>]>> = LazyLock::new(|| load().into());
+    BASE.clone()
 }
 
 /// Every version of one of these kinds.

@@ -20,7 +20,7 @@ pub(crate) struct Seen {
 impl Default for Seen {
     fn default() -> Self {
         Self {
-            registry: Registry::on(&[]),
+            registry: Registry::on([]),
             labels: BTreeMap::new(),
         }
     }
