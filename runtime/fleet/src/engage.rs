@@ -115,6 +115,16 @@ impl ClusterSpec {
     }
 }
 
+/// Says where clusters are reached in place of their own servers. It is asked before anything connects, and answers the same for the same
+/// server each time. It must not block.
+pub trait Reroute: Send + Sync {
+    /// Where a cluster is reached that a provider engages, or the local one.
+    fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig;
+
+    /// Where the hub of a provider is reached.
+    fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig;
+}
+
 /// Why a cluster was not engaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngageError {

@@ -63,7 +63,7 @@ pub use providers::ProviderStatus;
 use self::core::Core;
 use crate::controller::Controller;
 use crate::election::{Election, ElectionOptions};
-use crate::engage::ClusterSpec;
+use crate::engage::{ClusterSpec, Reroute};
 use crate::kubectl::{self, KubectlError};
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, TenantName};
@@ -84,6 +84,7 @@ pub struct Builder {
     providers: Vec<Arc<dyn Provider>>,
     tenants: Vec<(TenantName, TenantOptions)>,
     controllers: Vec<Controller>,
+    reroute: Option<Arc<dyn Reroute>>,
 }
 
 impl Builder {
@@ -127,6 +128,12 @@ impl Builder {
     /// Sets the weight and limits of a tenant in the queue. Default: [`TenantOptions::default`].
     pub fn tenant(mut self, name: TenantName, options: TenantOptions) -> Self {
         self.tenants.push((name, options));
+        self
+    }
+
+    /// Reaches every cluster and hub, the local cluster too, where `reroute` says. Default: where their configurations say.
+    pub fn reroute(mut self, reroute: Arc<dyn Reroute>) -> Self {
+        self.reroute = Some(reroute);
         self
     }
 
@@ -227,6 +234,7 @@ impl Manager {
             parts.metrics.unwrap_or_default(),
             providers.any(|provider| provider.provides_clusters()),
             parts.election.map(Election::new),
+            parts.reroute,
         );
         for (name, options) in parts.tenants {
             core.queue.set_tenant(&name, options);

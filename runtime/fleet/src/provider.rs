@@ -1,6 +1,7 @@
 //! Providers discover clusters, and only discover. Entry point: [`Provider`].
 //!
-//! Each file is one source of clusters; [`prefixed`] is any of them, under names with a prefix. Beside them: `engaged` and `problems`,
+//! Each file is one source of clusters; [`prefixed`] is any of them, under names with a prefix,
+//! and [`selected`] some of its clusters. Beside them: `engaged` and `problems`,
 //! the state that many providers keep.
 
 pub mod cluster_api;
@@ -22,6 +23,7 @@ pub mod readiness;
 #[cfg(test)]
 mod recorder;
 mod secret;
+pub mod selected;
 pub mod single;
 
 use crate::engage::Engage;

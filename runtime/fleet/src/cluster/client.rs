@@ -10,6 +10,7 @@ mod list;
 mod made;
 mod owners;
 mod pod;
+mod raw;
 mod read;
 mod schemas;
 mod service;

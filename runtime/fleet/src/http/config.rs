@@ -102,6 +102,18 @@ impl ClusterConfig {
         Self::new(Access::of_url(uri), Vec::new())
     }
 
+    /// As [`Self::from_url`], with a bearer token, and with the namespace of `like`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Url`].
+    pub fn from_url_with_token(url: &str, token: &str, like: &Self) -> Result<Self, ConfigError> {
+        let uri: Uri = url.parse().map_err(|_| ConfigError::Url(url.to_owned()))?;
+        let mut access = Access::of_url(uri);
+        access.namespace.clone_from(&like.inner.access.namespace);
+        access.user.token = Some(Secret::from(token.to_owned()));
+        Self::new(access, Vec::new())
+    }
+
     /// The service account of the pod that this process runs in; `host` and `port` are the variables `KUBERNETES_SERVICE_HOST` and
     /// `KUBERNETES_SERVICE_PORT` of its environment.
     ///

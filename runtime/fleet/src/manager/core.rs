@@ -25,7 +25,7 @@ use super::watches::Watches;
 use crate::cluster::{Fleet, SharedOptions, Transports};
 use crate::controller::Controller;
 use crate::election::Election;
-use crate::engage::{ClusterSpec, EngageError};
+use crate::engage::{ClusterSpec, EngageError, Reroute};
 use crate::metrics::{Metrics, Observe};
 use crate::name::{ControllerName, TenantName};
 use crate::queue::Limits;
@@ -67,6 +67,7 @@ impl Core {
         metrics: Metrics,
         has_provider: bool,
         election: Option<Arc<Election>>,
+        reroute: Option<Arc<dyn Reroute>>,
     ) -> Arc<Self> {
         let limits = Limits {
             global: options.concurrency.global,
@@ -105,6 +106,7 @@ impl Core {
             recent: recent.clone(),
             watches: watches.clone(),
             duplicate_clusters: options.duplicate_clusters,
+            reroute,
             draining: draining.clone(),
             cut_off: cut_off.clone(),
             tasks: tasks.clone(),

@@ -14,7 +14,7 @@ use crate::cluster::{
     Awaited, Cluster, ClusterConfig, ClusterObjects, Fleet, Parts, Reach, SharedOptions,
     StateChanges, Transports,
 };
-use crate::engage::{ClusterSpec, EngageError};
+use crate::engage::{ClusterSpec, EngageError, Reroute};
 use crate::hub::{Hub, HubError};
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
@@ -61,6 +61,8 @@ pub(super) struct Environment {
     pub(super) watches: Arc<Watches>,
     /// Whether clusters that are one server are all worked on.
     pub(super) duplicate_clusters: bool,
+    /// Where clusters are reached in place of their own servers.
+    pub(super) reroute: Option<Arc<dyn Reroute>>,
     /// Cancelled when a drain begins: nothing is engaged any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: ends every cluster.
@@ -197,8 +199,11 @@ impl Engagements {
         self: &Arc<Self>,
         provider: &Arc<str>,
         stop: &CancellationToken,
-        spec: ClusterSpec,
+        mut spec: ClusterSpec,
     ) -> Result<(), EngageError> {
+        if let Some(reroute) = &self.environment.reroute {
+            spec.config = reroute.cluster(&spec);
+        }
         let mut table = self.engaged.lock();
         // Checked under the lock: the end of the provider, or a drain that begins now, ends the clusters that were engaged before.
         if stop.is_cancelled() {
@@ -245,6 +250,11 @@ impl Engagements {
         let Some(config) = config else {
             let local = self.environment.fleet.cluster(&ClusterName::local());
             return Ok(Hub::new(local.ok_or(HubError::NoLocal)?, None));
+        };
+        let reroute = self.environment.reroute.as_ref();
+        let config = match reroute {
+            Some(reroute) => reroute.hub(provider, &config),
+            None => config,
         };
         let carrier = self.carriers.get(provider, &config);
         carrier.exchange(&config, &self.environment.transports);
