@@ -10,8 +10,8 @@ pub(crate) use authors::{
     RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
-    AdminArgs, GetArgs, KcpCommand, PreflightArgs, PublishArgs, RbacArgs, RequeueArgs,
-    RollbackArgs, RunArgs, What,
+    AdminArgs, Baseline, GetArgs, KcpCommand, PlanArgs, PreflightArgs, PublishArgs, RbacArgs,
+    RequeueArgs, RollbackArgs, RunArgs, What,
 };
 
 use crate::config::kinds::Interval;
@@ -66,6 +66,8 @@ pub(crate) enum Format {
     Wide,
     /// For programs.
     Json,
+    /// For the comment of a pull request: `plan` alone has it, to other commands it is text.
+    Markdown,
 }
 
 /// The commands.
@@ -143,6 +145,11 @@ pub(crate) enum Command {
     /// Asks the Providers once, connects to every cluster, and asks each server what the rules and watches of the Reconcilers lack.
     /// Prints a table of the clusters, and the roles that would grant what is missing. Reconciles nothing and changes nothing.
     Preflight(PreflightArgs),
+    /// What a configuration, or another revision of a guest, would change in the fleet
+    ///
+    /// Runs the configuration over copies of its clusters until nothing is left to do, and prints how the copies differ from the clusters.
+    /// The clusters are read, with get and list, and nothing is written anywhere. Other controllers do not run in the copies.
+    Plan(PlanArgs),
     /// What the owner of a service puts into a workspace of kcp
     #[command(subcommand)]
     Kcp(KcpCommand),

@@ -1,6 +1,7 @@
 //! The commands: one file each, from flags to exit code. Entry points: their `execute` functions.
 
 mod api_server;
+mod progress;
 pub(crate) mod build;
 pub(crate) mod check;
 mod client;
@@ -11,6 +12,7 @@ pub(crate) mod fleet;
 pub(crate) mod get;
 pub(crate) mod kcp;
 pub(crate) mod new;
+pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
 pub(crate) mod registry;

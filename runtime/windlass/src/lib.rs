@@ -69,6 +69,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Fleet(_) => "error",
         // Their output says why a cluster is not reached.
         Command::Preflight(_)
+        | Command::Plan(_)
         | Command::Get(_)
         | Command::Requeue(_)
         | Command::Rollback(_)
@@ -101,6 +102,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Crds(args) => command::crds::execute(&args, format).await,
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
+            Command::Plan(args) => command::plan::execute(args, format, engine).await,
             Command::Kcp(command) => command::kcp::execute(&command, format),
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,

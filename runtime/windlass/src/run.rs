@@ -42,10 +42,11 @@ use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::cluster::TransportOptions;
-use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::engage::{ClusterSpec, Reroute};
 use windlass_fleet::manager::{BoundManager, Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::Provider;
+use windlass_fleet::provider::selected::Selection;
 use windlass_registry::Registries;
 use windlass_sandbox::{NativeGuests, Options};
 
@@ -71,6 +72,8 @@ pub(crate) struct RunOptions {
     pub(crate) then: Option<Box<dyn FnMut() -> Option<Then> + Send>>,
     /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
+    /// Copies of the clusters in place of the clusters themselves; none: it is no rehearsal.
+    pub(crate) rehearsal: Option<Arc<Rehearsal>>,
     /// Guests that run as processes of their own, for their authors.
     pub(crate) natives: NativeGuests,
     /// The options of the sandbox.
@@ -113,6 +116,18 @@ pub(crate) struct StandIns {
     pub(crate) changes: Box<Changes>,
 }
 
+/// How a run is rehearsed: over copies of its clusters, so that nothing is changed anywhere.
+pub(crate) struct Rehearsal {
+    /// Where each cluster is reached.
+    pub(crate) reroute: Arc<dyn Reroute>,
+    /// The clusters of Providers that take part.
+    pub(crate) selection: Selection,
+    /// Changes the documents before they are in effect.
+    pub(crate) revise: Box<Revise>,
+}
+
+type Revise = dyn Fn(&mut Configuration) + Send + Sync;
+
 /// How source folders are built again.
 #[derive(Clone)]
 pub(crate) struct Rebuild {
@@ -129,7 +144,10 @@ pub(crate) struct Rebuild {
 pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
-    let first = start(&options.files)?;
+    let mut first = start(&options.files)?;
+    if let Some(rehearsal) = &options.rehearsal {
+        (rehearsal.revise)(&mut first.configuration);
+    }
     let mut process = Process::new(&options, &first.configuration)?;
     // Guests may take minutes to load.
     let begun = process.reload.begin(first, options.goes_on_without());
@@ -187,8 +205,9 @@ impl Process {
         let cache = cache.map(|cache| cache.folder.as_path());
         let images = Registries::new(registries::options(configuration, cache)?);
         images.read_secrets_of(handle.clone());
-        // In-memory clusters end with the process, and so does what was decided about them.
-        let kept = cache.filter(|_| options.simulated.is_none());
+        // In-memory clusters and copies end with the process, and so does what was decided about them.
+        let keeps = options.simulated.is_none() && options.rehearsal.is_none();
+        let kept = cache.filter(|_| keeps);
         let sources = Sources {
             registry: images,
             records: Records::new(kept, handle.clone()),
@@ -307,6 +326,10 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?
     {
         builder = builder.local(local);
+    }
+    if let Some(rehearsal) = &options.rehearsal {
+        // The leader goes on as it is.
+        return Ok(builder.reroute(rehearsal.reroute.clone()));
     }
     if let Some(election) = spec.leader_election.options(&machine()) {
         builder = builder.leader_election(election);

@@ -70,6 +70,8 @@ mod objects;
 mod live;
 #[path = "program/journey.rs"]
 mod journey;
+#[path = "program/plan.rs"]
+mod plan;
 #[path = "program/preflight.rs"]
 mod preflight;
 #[path = "program/preflight_kcp.rs"]

@@ -1,7 +1,7 @@
 //! Flags of the commands for those who run the manager. Entry points: the types named in [`super::Command`].
 
 use super::IdleArgs;
-use crate::config::kinds::Interval;
+use crate::config::kinds::{Bytes, Interval};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -86,6 +86,47 @@ pub(crate) struct PreflightArgs {
     /// How long Providers and clusters are waited for
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
+}
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Another component for a reconciler: a file or an image; may be given several times
+    #[arg(long = "guest", value_name = "RECONCILER=FILE|IMAGE")]
+    pub(crate) guests: Vec<String>,
+    /// Only this reconciler; may be given several times [default: all]
+    #[arg(long = "reconciler", value_name = "NAME")]
+    pub(crate) reconcilers: Vec<String>,
+    /// Only the clusters of Providers with this name, * for any characters; may be given several times [default: all]
+    #[arg(long = "cluster", value_name = "NAME")]
+    pub(crate) clusters: Vec<String>,
+    /// Only the clusters of Providers with these labels, as kubectl takes them [default: all]
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// What the changes are compared with
+    #[arg(long, value_enum, default_value_t = Baseline::Live)]
+    pub(crate) baseline: Baseline,
+    /// How long to wait until nothing is left to do, without the time to load guests
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub(crate) timeout: Interval,
+    /// How much the copies of all clusters may take together
+    #[arg(long, value_name = "BYTES", default_value = "1Gi")]
+    pub(crate) memory: Bytes,
+    /// Exit with 0 if nothing changes, 1 if the plan is not complete, 2 if something changes
+    #[arg(long)]
+    pub(crate) detailed_exitcode: bool,
+}
+
+/// What a plan is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Baseline {
+    /// What the clusters hold
+    Live,
+    /// What the guests of the documents would make of that: only what --guest adds is shown
+    Serving,
 }
 
 /// The manager to call: one at an address, or the leader in a cluster if any other flag than `--token` is given.

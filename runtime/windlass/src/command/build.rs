@@ -77,7 +77,7 @@ async fn print_component(
             // One line for each build, so that a program can read them one by one.
             anstream::println!("{built}");
         }
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             anstream::println!(
                 "{} {} ({}, {seconds:.1} s)",
                 Tone::Good.paint("built"),

@@ -74,7 +74,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
                 serde_json::to_string_pretty(&as_json(shown, inspection, schema, &lacking))?
             )
         }
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             anstream::print!("{}", as_text(shown, inspection, schema));
             anstream::print!("{}", lacks(&lacking));
             if !lacking.is_empty() {

@@ -42,7 +42,7 @@ fn print(definitions: &[Json], format: Format) -> Result<ExitCode> {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions});
             anstream::println!("{}", serde_json::to_string_pretty(&list)?);
         }
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             anstream::print!("{}", serde_saphyr::to_string_multiple(definitions)?);
         }
     }

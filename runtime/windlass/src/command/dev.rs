@@ -100,6 +100,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         gives_up: None,
         then: None,
         needs: None,
+        rehearsal: None,
         natives: natives.guests(),
         engine,
         stop,

@@ -85,7 +85,7 @@ impl Get<'_> {
                 let answer: Json = self.client.get(path).await?;
                 anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
             }
-            Format::Text | Format::Wide => {
+            Format::Text | Format::Wide | Format::Markdown => {
                 let answer: Items<T> = self.client.get(path).await?;
                 if answer.items.is_empty() {
                     anstream::eprintln!("none");
@@ -116,7 +116,7 @@ impl Get<'_> {
                         anstream::println!("{}", change.to_json());
                     }
                 }
-                Format::Text | Format::Wide => {
+                Format::Text | Format::Wide | Format::Markdown => {
                     self.print_changes(news, &mut widths, table)?;
                 }
             }

@@ -47,7 +47,7 @@ fn publish(args: &PublishArgs, format: Format) -> Result<ExitCode> {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
             anstream::println!("{}", serde_json::to_string_pretty(&list)?);
         }
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             anstream::print!("{}", serde_saphyr::to_string_multiple(&manifests)?);
         }
     }

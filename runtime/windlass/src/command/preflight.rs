@@ -8,7 +8,6 @@
 mod check;
 mod engaged;
 mod needs;
-mod progress;
 mod recorded;
 mod report;
 
@@ -43,7 +42,7 @@ pub(crate) async fn execute(
     let report = Report::new(checked, engaged.problems());
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             anstream::print!("{}", report.text(format == Format::Wide, SystemTime::now()));
         }
     }

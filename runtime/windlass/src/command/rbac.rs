@@ -84,7 +84,7 @@ fn print(manifests: &[Json], format: Format) -> Result<ExitCode> {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
             anstream::println!("{}", serde_json::to_string_pretty(&list)?);
         }
-        Format::Text | Format::Wide => anstream::print!("{}", yaml(manifests)),
+        Format::Text | Format::Wide | Format::Markdown => anstream::print!("{}", yaml(manifests)),
     }
     Ok(super::DONE)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn push(args: PushArgs, format: Format, engine: Options) -> Res
             "{}",
             json!({"image": image.to_string(), "digest": digest.to_string(), "bytes": bytes_pushed})
         ),
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             let done = Tone::Good.paint("pushed");
             anstream::println!("{done} {pinned} ({})", size(bytes_pushed));
         }
@@ -66,7 +66,7 @@ pub(crate) async fn pull(args: PullArgs, format: Format, engine: Options) -> Res
             "{}",
             json!({"image": image.to_string(), "digest": pulled.digest.to_string(), "path": file, "bytes": bytes})
         ),
-        Format::Text | Format::Wide => {
+        Format::Text | Format::Wide | Format::Markdown => {
             let done = Tone::Good.paint("pulled");
             let pinned = image.at(pulled.digest);
             anstream::println!("{done} {pinned} into {} ({})", file.display(), size(bytes));

@@ -23,7 +23,7 @@ pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result
         .await?;
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
-        Format::Text | Format::Wide => anstream::println!(
+        Format::Text | Format::Wide | Format::Markdown => anstream::println!(
             "{request} queued for {}",
             count(reply.requeued, "reconciler")
         ),

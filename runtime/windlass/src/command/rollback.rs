@@ -22,7 +22,7 @@ pub(crate) async fn execute(args: RollbackArgs, format: Format) -> anyhow::Resul
         .await?;
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
-        Format::Text | Format::Wide => anstream::println!("{}", as_text(&reply)),
+        Format::Text | Format::Wide | Format::Markdown => anstream::println!("{}", as_text(&reply)),
     }
     if !reply.note.is_empty() {
         anstream::eprintln!("{}", Tone::Warn.paint(&reply.note));

@@ -26,6 +26,7 @@ pub(crate) async fn execute(
         gives_up: None,
         then: None,
         needs: None,
+        rehearsal: None,
         natives: NativeGuests::default(),
         engine,
         stop: stop_on_signals()?,

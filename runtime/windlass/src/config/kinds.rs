@@ -24,7 +24,7 @@ mod tenant;
 pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use bounded::{Items, Within};
 pub(crate) use class::Class;
-pub(crate) use guest::GuestSource;
+pub(crate) use guest::{GuestSource, GuestSpec};
 pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, ReconcilerLimits, TenantLimits};

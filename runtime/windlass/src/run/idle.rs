@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use windlass_fleet::Cluster;
 use windlass_fleet::cluster::ClusterState;
+use windlass_fleet::manager::KeyFilter;
 
 /// How often the manager is asked.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -43,6 +44,9 @@ pub(crate) struct Report {
     pub(crate) problems: Vec<String>,
     /// What was denied to reconcilers.
     pub(crate) denied: Vec<Lack>,
+    /// How many keys asked for a later run, by reconciler.
+    #[serde(skip)]
+    pub(crate) later: BTreeMap<String, usize>,
 }
 
 /// What was done in one cluster.
@@ -265,7 +269,16 @@ fn report(
     });
     let denied = denied.collect();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
+    let delayed = app.manager.keys(&KeyFilter {
+        state: Some("delayed".to_owned()),
+        ..KeyFilter::default()
+    });
+    let mut later = BTreeMap::new();
+    for key in delayed {
+        *later.entry(key.controller.to_string()).or_default() += 1;
+    }
     Report {
+        later,
         done,
         seconds: elapsed.as_secs_f64(),
         clusters,
@@ -284,7 +297,7 @@ impl Report {
     pub(crate) fn print(&self, format: Format) -> serde_json::Result<()> {
         match format {
             Format::Json => anstream::println!("{}", serde_json::to_string_pretty(self)?),
-            Format::Text | Format::Wide => self.print_text(),
+            Format::Text | Format::Wide | Format::Markdown => self.print_text(),
         }
         Ok(())
     }

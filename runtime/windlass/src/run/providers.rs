@@ -1,5 +1,6 @@
 //! Starts, replaces and removes providers as their documents ask. Entry point: [`Providers::apply`].
 
+use super::Rehearsal;
 use crate::config::clusters;
 use crate::config::kinds::{Kind, ProviderSpec, Source};
 use crate::config::load::{Configuration, Document, Merged};
@@ -13,6 +14,7 @@ use windlass_fleet::engage::Engage;
 use windlass_fleet::file;
 use windlass_fleet::manager::ManagerHandle;
 use windlass_fleet::provider::kubeconfig_files::LARGEST;
+use windlass_fleet::provider::selected::{Selected, Selection};
 use windlass_fleet::provider::{self, Provider, ProviderError};
 
 /// The provider that stands for those of a local cluster that has not been read. No document has such a name.
@@ -28,6 +30,8 @@ pub(super) struct Providers {
     unknown: BTreeMap<&'static str, String>,
     /// Whether reconcilers engage the local cluster by default, for lack of any provider.
     is_local: bool,
+    /// The clusters that take part in a rehearsal; none: it is no rehearsal.
+    selection: Option<Selection>,
 }
 
 /// A document that was applied.
@@ -49,6 +53,14 @@ struct Inputs {
 }
 
 impl Providers {
+    /// No providers yet.
+    pub(super) fn of(rehearsal: Option<&Arc<Rehearsal>>) -> Self {
+        Self {
+            selection: rehearsal.map(|rehearsal| rehearsal.selection.clone()),
+            ..Self::default()
+        }
+    }
+
     /// Starts, replaces and removes providers as the documents ask. `unread`: the objects of the local cluster count too, and have not been
     /// read. Returns the problems.
     pub(super) fn apply(
@@ -131,7 +143,7 @@ impl Providers {
         }
         let ran = before.is_some_and(|applied| applied.runs);
         let (provider, problem) = match clusters::provider(document, spec) {
-            Ok(provider) => (Some(provider), None),
+            Ok(provider) => (Some(self.selected(provider)), None),
             // Without any provider, reconcilers would engage the local cluster. So one without clusters takes the place.
             Err(problem) if !ran => (Some(Unusable::of(name, problem.to_string())), Some(problem)),
             Err(problem) => (None, Some(problem)),
@@ -153,6 +165,14 @@ impl Providers {
             problem,
         };
         self.by_name.insert(name.clone(), applied);
+    }
+
+    /// Those of its clusters that take part.
+    fn selected(&self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        match &self.selection {
+            Some(selection) => Arc::new(Selected::new(provider, selection.clone())),
+            None => provider,
+        }
     }
 
     /// Files of providers that the providers do not watch themselves.

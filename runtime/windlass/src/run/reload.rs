@@ -9,7 +9,7 @@ use super::changes::Changes;
 use super::notices::Notices;
 use super::objects::{Feed, Outcomes};
 use super::providers::Providers;
-use super::{RunOptions, addresses};
+use super::{Rehearsal, RunOptions, addresses};
 use crate::admin::Addresses;
 use crate::app::App;
 use crate::app::rollback::RollbackCall;
@@ -43,6 +43,10 @@ pub(super) struct Reload {
     builds: Option<Builds>,
     /// Whether Providers are in effect, and not in-memory clusters.
     has_fleet: bool,
+    /// Whether the admin endpoints are where the Manager says.
+    has_addresses: bool,
+    /// Copies of the clusters in place of the clusters themselves.
+    rehearsal: Option<Arc<Rehearsal>>,
     app: Arc<App>,
     reconcilers: Reconcilers,
     changes: Changes,
@@ -74,7 +78,9 @@ impl Reload {
         let builds = rebuild.map(|rebuild| Builds::start(rebuild.builder.clone()));
         let started = app.configuration.load().manager_spec();
         let (admin, has_fleet) = (options.admin, options.simulated.is_none());
-        let addresses = addresses(admin, has_fleet, &started.admin, LocalCluster::of(&started))?;
+        let has_addresses = has_fleet && options.rehearsal.is_none();
+        let local = LocalCluster::of(&started);
+        let addresses = addresses(admin, has_addresses, &started.admin, local)?;
         Ok(Self {
             files: options.files.clone(),
             objects: options.from_cluster.then(|| Feed::start(app.clone())),
@@ -82,10 +88,12 @@ impl Reload {
             builds: builds.transpose().context("watch the sources of guests")?,
             started,
             has_fleet,
+            has_addresses,
+            rehearsal: options.rehearsal.clone(),
             changes: Changes::new(app.manager.clone()),
             app,
             reconcilers,
-            providers: Providers::default(),
+            providers: Providers::of(options.rehearsal.as_ref()),
             notices: Notices::default(),
             watch: Watch::start().context("watch the configuration")?,
             rollbacks,
@@ -181,7 +189,11 @@ impl Reload {
 
     /// Reads everything again, starts to put it into effect, and reports what is not. Guests are loaded in the background.
     pub(super) fn apply(&mut self) {
-        let (merged, listing) = self.merge(load(&self.files));
+        let mut read = load(&self.files);
+        if let Some(rehearsal) = &self.rehearsal {
+            (rehearsal.revise)(&mut read.configuration);
+        }
+        let (merged, listing) = self.merge(read);
         let changes = self.put(&merged, &listing);
         let mut problems = merged.problems.clone();
         let mut kept: Vec<Problem> = merged.kept.values().cloned().collect();
@@ -248,7 +260,7 @@ impl Reload {
         self.app.manager.set_caches(now.caches.options());
         // The local cluster is that of the start.
         let local = LocalCluster::of(&self.started);
-        match addresses(self.admin, self.has_fleet, &now.admin, local) {
+        match addresses(self.admin, self.has_addresses, &now.admin, local) {
             Ok(wanted) => drop(self.addresses.send_replace(wanted)),
             Err(error) => tracing::error!(%error, "the admin endpoints stay as they are"),
         }

@@ -168,7 +168,7 @@ fn write_new(path: &Path, token: &str) -> io::Result<File> {
 }
 
 /// 256 bits from the system's source of random numbers, in hexadecimal digits.
-fn token() -> io::Result<String> {
+pub(crate) fn token() -> io::Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

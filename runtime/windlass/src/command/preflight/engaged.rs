@@ -2,9 +2,9 @@
 
 use super::check::{Limit, check};
 use super::needs::Plan;
-use super::progress::Progress;
 use super::recorded::{Origins, Recorded};
 use super::report::{Checked, ClusterReport, ProviderProblem};
+use crate::command::progress::Progress;
 use crate::config::clusters;
 use crate::config::load::Configuration;
 use crate::config::rbac::Member;
@@ -105,7 +105,11 @@ impl Engaged {
                     hubs.spawn(begin_hub(&hub, provider, plan, limit, &permits));
                 }
             }
-            progress.show(reports.len(), begun.len(), unlisted);
+            let mut line = format!("{} of {} clusters checked", reports.len(), begun.len());
+            if unlisted > 0 {
+                line.push_str(&format!(", {unlisted} providers still list"));
+            }
+            progress.show(line);
             let over = Instant::now() >= limit.until;
             if checks.is_empty() && hubs.is_empty() && (unlisted == 0 || over) {
                 checked.clusters = reports.into_values().collect();

@@ -112,6 +112,7 @@ impl Runner {
                 Some(Then { wait, clock })
             })),
             needs: self.needs.clone(),
+            rehearsal: None,
             natives: NativeGuests::default(),
             engine: Options {
                 // Each case begins with the machine's time.

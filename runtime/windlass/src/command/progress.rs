@@ -17,12 +17,8 @@ impl Progress {
         }
     }
 
-    /// Shows how many clusters are checked, and how many Providers have not listed their clusters.
-    pub(super) fn show(&mut self, checked: usize, clusters: usize, unlisted: usize) {
-        let mut line = format!("{checked} of {clusters} clusters checked");
-        if unlisted > 0 {
-            line.push_str(&format!(", {unlisted} providers still list"));
-        }
+    /// Shows a text in place of the one before.
+    pub(super) fn show(&mut self, line: String) {
         if self.visible && line != self.shown {
             self.write(&line);
             self.shown = line;

@@ -1,0 +1,383 @@
+//! What differs in an object, field by field. Entry point: [`Difference::of`].
+//!
+//! Versions, identities, times and the notes on who owns which field are no differences. Values of Secrets are never shown.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use windlass_apiserver::Change;
+
+/// Metadata that the server makes.
+const OF_SERVER: [&str; 7] = [
+    "resourceVersion",
+    "uid",
+    "generation",
+    "managedFields",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+/// The object as kubectl applied it, which repeats every field.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Fields by which items of a list are told apart.
+const NAMES: [&str; 5] = ["name", "type", "key", "uid", "ip"];
+
+/// What happens to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Action {
+    /// It is created.
+    Create,
+    /// It is changed.
+    Change,
+    /// It is deleted, or waits for its finalizers to be.
+    Delete,
+}
+
+/// One field that differs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Field {
+    /// Where it is in the object.
+    pub(super) path: String,
+    /// Its value before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Value>,
+    /// Its value afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<Value>,
+}
+
+/// What differs in an object.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Difference {
+    pub(super) action: Action,
+    /// For example `apps/v1`.
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) namespace: String,
+    /// With `*` in place of what the server makes up.
+    pub(super) name: String,
+    /// Of an object that is to be deleted: what it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) finalizers: Vec<String>,
+    pub(super) fields: Vec<Field>,
+}
+
+impl Difference {
+    /// What a change comes to; `None`: nothing that counts.
+    pub(super) fn of(change: &Change) -> Option<Self> {
+        let Change { before, after, .. } = change;
+        let deleting = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
+        let doomed = after.as_ref().filter(deleting);
+        let action = match (before, after) {
+            (None, None) => return None,
+            (None, Some(_)) => Action::Create,
+            (Some(_), None) => Action::Delete,
+            (Some(before), Some(_)) if doomed.is_some() && !deleting(&before) => Action::Delete,
+            (Some(_), Some(_)) => Action::Change,
+        };
+        let mut fields = Vec::new();
+        if action != Action::Delete || doomed.is_some() {
+            let absent = Value::Null;
+            let (from, to) = (normal(before.as_ref()), normal(after.as_ref()));
+            let (from, to) = (from.as_ref(), to.as_ref());
+            compare(
+                from.unwrap_or(&absent),
+                to.unwrap_or(&absent),
+                String::new(),
+                &mut fields,
+            );
+        }
+        if fields.is_empty() && action == Action::Change {
+            return None;
+        }
+        if change.group.is_empty() && change.kind == "Secret" {
+            fields.iter_mut().for_each(hide);
+        }
+        let finalizers = doomed.iter().flat_map(|doomed| {
+            let finalizers = doomed["metadata"]["finalizers"].as_array();
+            finalizers.into_iter().flatten()
+        });
+        Some(Self {
+            action,
+            api_version: match &*change.group {
+                "" => change.version.clone(),
+                group => format!("{group}/{}", change.version),
+            },
+            kind: change.kind.clone(),
+            namespace: change.namespace.clone(),
+            name: shown_name(change),
+            finalizers: finalizers
+                .filter_map(|finalizer| Some(finalizer.as_str()?.to_owned()))
+                .collect(),
+            fields,
+        })
+    }
+}
+
+/// The name of an object, without what the server has made up of it.
+fn shown_name(change: &Change) -> String {
+    let made = change.after.as_ref().filter(|_| change.before.is_none());
+    let prefix = made.and_then(|made| made["metadata"]["generateName"].as_str());
+    match prefix {
+        Some(prefix) if change.name.starts_with(prefix) => format!("{prefix}*"),
+        _ => change.name.clone(),
+    }
+}
+
+/// An object without what is no difference.
+fn normal(object: Option<&Value>) -> Option<Value> {
+    let mut object = object?.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|name, _| !OF_SERVER.contains(&name.as_str()));
+        metadata.remove("name");
+        metadata.remove("namespace");
+        metadata.remove("generateName");
+        if let Some(annotations) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+        {
+            annotations.remove(APPLIED);
+        }
+        let owners = metadata.get_mut("ownerReferences");
+        for owner in owners.and_then(Value::as_array_mut).into_iter().flatten() {
+            owner.as_object_mut().map(|owner| owner.remove("uid"));
+        }
+    }
+    Some(object)
+}
+
+fn compare(before: &Value, after: &Value, path: String, fields: &mut Vec<Field>) {
+    if before == after || (is_time(before) && is_time(after)) {
+        return;
+    }
+    let empty = Map::new();
+    match (before, after) {
+        (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
+            let (before, after) = (
+                before.as_object().unwrap_or(&empty),
+                after.as_object().unwrap_or(&empty),
+            );
+            if before.is_empty() && after.is_empty() && !path.is_empty() {
+                return;
+            }
+            let names: std::collections::BTreeSet<&String> =
+                before.keys().chain(after.keys()).collect();
+            for name in names {
+                let of = |fields: &Map<String, Value>| fields.get(name).cloned();
+                let (before, after) = (of(before), of(after));
+                compare(
+                    &before.unwrap_or_default(),
+                    &after.unwrap_or_default(),
+                    below(&path, name),
+                    fields,
+                );
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => lists(one, other, &path, fields),
+        (Value::Null, Value::Array(items)) if !items.is_empty() => {
+            lists(&[], items, &path, fields);
+        }
+        (Value::Array(items), Value::Null) if !items.is_empty() => {
+            lists(items, &[], &path, fields);
+        }
+        (before, after) => {
+            let there = |value: &Value| Some(value).filter(|value| !value.is_null()).cloned();
+            fields.push(Field {
+                path,
+                before: there(before),
+                after: there(after),
+            });
+        }
+    }
+}
+
+/// Compares lists by the names of their items, where all have one; else by their places.
+fn lists(before: &[Value], after: &[Value], path: &str, fields: &mut Vec<Field>) {
+    let keyed = NAMES
+        .iter()
+        .find_map(|key| Some((by_name(before, key)?, by_name(after, key)?)));
+    let place = |items: &[Value]| -> BTreeMap<String, Value> {
+        let items = items.iter().enumerate();
+        items
+            .map(|(at, item)| (format!("{at:03}"), item.clone()))
+            .collect()
+    };
+    let is_keyed = keyed.is_some();
+    let (before, after) = keyed.unwrap_or_else(|| (place(before), place(after)));
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for name in names {
+        let shown = if is_keyed {
+            name.as_str()
+        } else {
+            let digits = name.trim_start_matches('0');
+            if digits.is_empty() { "0" } else { digits }
+        };
+        let of = |items: &BTreeMap<String, Value>| items.get(name).cloned().unwrap_or_default();
+        compare(
+            &of(&before),
+            &of(&after),
+            format!("{path}[{shown}]"),
+            fields,
+        );
+    }
+}
+
+fn by_name(items: &[Value], key: &str) -> Option<BTreeMap<String, Value>> {
+    let named: Option<BTreeMap<String, Value>> = items
+        .iter()
+        .map(|item| Some((item.get(key)?.as_str()?.to_owned(), item.clone())))
+        .collect();
+    named.filter(|named| named.len() == items.len())
+}
+
+/// The path of a field: after a dot, or in brackets if its name has characters of a path.
+fn below(path: &str, name: &str) -> String {
+    let plain = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    match (plain, path.is_empty()) {
+        (true, true) => name.to_owned(),
+        (true, false) => format!("{path}.{name}"),
+        (false, _) => format!("{path}[{name}]"),
+    }
+}
+
+/// Whether a value is a time as Kubernetes writes them.
+fn is_time(value: &Value) -> bool {
+    let Some(text) = value.as_str().filter(|text| text.len() >= 20) else {
+        return false;
+    };
+    text.as_bytes()[4] == b'-' && text.ends_with('Z') && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Replaces the value of a Secret by its length.
+fn hide(field: &mut Field) {
+    if !(field.path.starts_with("data") || field.path.starts_with("stringData")) {
+        return;
+    }
+    let hidden = |value: &Value| {
+        let length = value.as_str().map_or(0, decoded_length);
+        json!(format!("(secret, {length} bytes)"))
+    };
+    field.before = field.before.as_ref().map(hidden);
+    field.after = field.after.as_ref().map(hidden);
+}
+
+/// How many bytes a text in base64 has.
+fn decoded_length(text: &str) -> usize {
+    let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    (text.len() / 4 * 3).saturating_sub(padding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(kind: &str, before: Option<Value>, after: Option<Value>) -> Change {
+        Change {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: format!("{}s", kind.to_lowercase()),
+            namespace: "default".to_owned(),
+            name: "a-x7".to_owned(),
+            before,
+            after,
+        }
+    }
+
+    fn lines(difference: &Difference) -> Vec<String> {
+        let shown = |value: &Option<Value>| value.as_ref().map_or("-".into(), Value::to_string);
+        let fields = difference.fields.iter();
+        let lines = fields.map(|f| format!("{} {} {}", f.path, shown(&f.before), shown(&f.after)));
+        lines.collect()
+    }
+
+    #[test]
+    fn versions_times_and_owners_of_fields_are_no_difference() {
+        let object = |version: &str, time: &str| {
+            json!({"metadata": {"name": "a", "resourceVersion": version, "managedFields": [version],
+                "ownerReferences": [{"name": "o", "uid": version}]},
+                "status": {"conditions": [{"type": "Ready", "lastTransitionTime": time}]}})
+        };
+        let before = object("1", "2026-01-01T00:00:00Z");
+        let after = object("2", "2026-01-02T00:00:00Z");
+        assert_eq!(
+            Difference::of(&change("ConfigMap", Some(before), Some(after))),
+            None
+        );
+    }
+
+    #[test]
+    fn fields_that_differ_are_named_by_their_paths() {
+        let before = json!({"metadata": {"name": "a", "labels": {"app": "x"}},
+            "spec": {"list": [{"name": "web", "image": "a:1"}, {"name": "side"}], "args": ["a", "b"]}});
+        let after = json!({"metadata": {"name": "a"},
+            "spec": {"list": [{"name": "side"}, {"name": "web", "image": "a:2"}], "args": ["a"]}});
+        let found = Difference::of(&change("Pod", Some(before), Some(after))).unwrap();
+        assert_eq!(found.action, Action::Change);
+        assert_eq!(
+            lines(&found),
+            [
+                "metadata.labels.app \"x\" -",
+                "spec.args[1] \"b\" -",
+                "spec.list[web].image \"a:1\" \"a:2\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_value_of_a_secret_is_shown() {
+        let secret = |value: &str| json!({"metadata": {"name": "a", "annotations": {APPLIED: value}}, "data": {"key": value}});
+        let (before, after) = (secret("c2VjcmV0"), secret("c2VjcmV0LXR3bw=="));
+        let found = Difference::of(&change("Secret", Some(before), Some(after))).unwrap();
+        assert_eq!(
+            lines(&found),
+            ["data.key \"(secret, 6 bytes)\" \"(secret, 10 bytes)\""]
+        );
+        let equal = Difference::of(&change(
+            "Secret",
+            Some(secret("YQ==")),
+            Some(secret("Yg==")),
+        ));
+        assert_eq!(equal.unwrap().fields.len(), 1);
+    }
+
+    #[test]
+    fn an_object_that_waits_for_a_finalizer_is_to_be_deleted() {
+        let before = json!({"metadata": {"name": "a", "finalizers": ["x.dev/held"]}});
+        let mut after = before.clone();
+        after["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let found = Difference::of(&change(
+            "ConfigMap",
+            Some(before.clone()),
+            Some(after.clone()),
+        ));
+        let found = found.unwrap();
+        assert_eq!(
+            (found.action, found.finalizers),
+            (Action::Delete, vec!["x.dev/held".to_owned()])
+        );
+        // It was so before.
+        assert_eq!(
+            Difference::of(&change("ConfigMap", Some(after.clone()), Some(after))),
+            None
+        );
+        let gone = Difference::of(&change("ConfigMap", Some(before), None)).unwrap();
+        assert_eq!((gone.action, gone.fields.len()), (Action::Delete, 0));
+    }
+
+    #[test]
+    fn a_made_up_name_is_shown_as_what_was_asked_for() {
+        let made = json!({"metadata": {"name": "a-x7", "generateName": "a-"}, "data": {"k": "v"}});
+        let found = Difference::of(&change("ConfigMap", None, Some(made))).unwrap();
+        assert_eq!((found.name.as_str(), found.action), ("a-*", Action::Create));
+        assert_eq!(lines(&found), ["data.k - \"v\""]);
+    }
+}

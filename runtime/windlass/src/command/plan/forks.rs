@@ -1,0 +1,245 @@
+//! Copies of the clusters of a configuration, over which it is rehearsed. Entry point: [`Forks::start`].
+//!
+//! Two managers have to do with them. One reaches the real clusters, runs no reconciler, and has the right to get, list and watch. The
+//! rehearsal's own reaches the copies, which ask the first one for what they do not hold.
+
+use crate::admin::token_file;
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_apiserver::{Budget, Change, Cluster, Origin, OriginError, Server};
+use windlass_fleet::ClusterName;
+use windlass_fleet::cluster::{ClusterConfig, Scope};
+use windlass_fleet::engage::{ClusterSpec, Reroute};
+use windlass_fleet::grant::{Grant, Rule};
+use windlass_fleet::manager::{Manager, ManagerHandle, ManagerOptions};
+use windlass_fleet::provider::clusters::Clusters;
+
+/// How long a copy waits until the cluster that it stands for is engaged.
+const ENGAGING: Duration = Duration::from_secs(10);
+/// How often it looks meanwhile.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// The copies of one rehearsal. With this value all of them end.
+pub(super) struct Forks {
+    server: Server,
+    /// What clients of the copies have to show: other users of the machine may not read them.
+    token: String,
+    budget: Arc<Budget>,
+    /// The real clusters, by the name of their copies.
+    real: Arc<Clusters>,
+    reads: ManagerHandle,
+    known: Mutex<Known>,
+    _stop: DropGuard,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the URL of the real server.
+    forks: BTreeMap<String, Fork>,
+    /// What the clusters of the rehearsal are: part and copy.
+    clusters: BTreeMap<ClusterName, (String, Scope)>,
+    /// The providers of which a server is the hub.
+    hubs: BTreeMap<String, String>,
+}
+
+struct Fork {
+    name: ClusterName,
+    config: ClusterConfig,
+    copy: Cluster,
+}
+
+/// A change in a cluster.
+pub(super) struct ClusterChange {
+    /// The cluster as it is named to people.
+    pub(super) cluster: String,
+    pub(super) change: Change,
+}
+
+impl Forks {
+    /// Starts without a copy. The real clusters are reached with `options`; all copies together hold at most `most` bytes.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub(super) async fn start(options: ManagerOptions, most: u64) -> Result<Arc<Self>> {
+        let server = Server::builder().bind("127.0.0.1:0").await?;
+        let token = token_file::token().context("make a token for the copies")?;
+        server.set_tokens(Some(&[&token]));
+        let real = Arc::new(Clusters::new("plan"));
+        let options = ManagerOptions {
+            duplicate_clusters: true,
+            ..options
+        };
+        let manager = Manager::builder().options(options).provider(real.clone());
+        let bound = manager.build().context("reach the clusters")?.bind();
+        let (reads, stop) = (bound.handle(), CancellationToken::new());
+        tokio::spawn(bound.run(stop.clone()));
+        Ok(Arc::new(Self {
+            server,
+            token,
+            budget: Budget::new(most),
+            real,
+            reads,
+            known: Mutex::default(),
+            _stop: stop.drop_guard(),
+        }))
+    }
+
+    /// What has been copied, in bytes, and of how many servers.
+    pub(super) fn copied(&self) -> (u64, usize) {
+        (self.budget.used(), self.known.lock().forks.len())
+    }
+
+    /// From now on changes are counted anew.
+    pub(super) fn settle(&self) {
+        let known = self.known.lock();
+        known
+            .forks
+            .values()
+            .for_each(|fork| fork.copy.settle_fork());
+    }
+
+    /// What has changed in the copies since, by cluster.
+    pub(super) fn changes(&self) -> Vec<ClusterChange> {
+        let known = self.known.lock();
+        let mut all = Vec::new();
+        for (server, fork) in &known.forks {
+            let changes = fork.copy.fork_changes().into_iter();
+            all.extend(changes.map(|change| ClusterChange {
+                cluster: known.name(server, &change.namespace),
+                change,
+            }));
+        }
+        all
+    }
+
+    /// The configuration that leads to the copy of a server, which is made unless there is one.
+    fn of(&self, config: &ClusterConfig, known: &mut Known) -> ClusterConfig {
+        let server = config.server();
+        let count = known.forks.len();
+        let fork = known.forks.entry(server.clone()).or_insert_with(|| {
+            let name = ClusterName::new(&server).unwrap_or_else(|_| fallback(count));
+            let origin = Reads {
+                reads: self.reads.clone(),
+                name: name.clone(),
+            };
+            let budget = self.budget.clone();
+            let copy = self
+                .server
+                .fork(&format!("copy-{count}"), Arc::new(origin), budget);
+            self.real
+                .put(ClusterSpec::new(name.clone(), config.clone()));
+            Fork {
+                name,
+                config: config.clone(),
+                copy,
+            }
+        });
+        if !fork.config.same(config) {
+            fork.config = config.clone();
+            let spec = ClusterSpec::new(fork.name.clone(), config.clone());
+            self.real.put(spec);
+        }
+        let url = self.server.url(fork.copy.name());
+        let to_copy = ClusterConfig::from_url_with_token(&url, &self.token, config);
+        // The URL is one of the server, which is valid.
+        to_copy.unwrap_or_else(|_| config.clone())
+    }
+}
+
+/// A name for a server whose URL is none.
+fn fallback(count: usize) -> ClusterName {
+    // Letters, digits and a hyphen are a name.
+    ClusterName::new(format!("server-{count}")).unwrap_or_else(|_| ClusterName::local())
+}
+
+impl Known {
+    /// The cluster of an object in the copy of a server.
+    fn name(&self, server: &str, namespace: &str) -> String {
+        let of_server = self.clusters.iter().filter(|(_, (at, _))| at == server);
+        let is_it = |scope: &Scope| match scope {
+            Scope::Namespace(part) => *part.name == *namespace,
+            Scope::Whole | Scope::Workspace(_) => true,
+        };
+        let mut found = of_server.filter(|(_, (_, scope))| is_it(scope));
+        if let Some((name, _)) = found.next() {
+            return name.to_string();
+        }
+        match self.hubs.get(server) {
+            Some(provider) => format!("the hub of {provider}"),
+            None => server.to_owned(),
+        }
+    }
+}
+
+impl Reroute for Forks {
+    fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig {
+        let mut known = self.known.lock();
+        let place = (spec.config.server(), spec.scope.clone());
+        known.clusters.insert(spec.name.clone(), place);
+        self.of(&spec.config, &mut known)
+    }
+
+    fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig {
+        let mut known = self.known.lock();
+        known.hubs.insert(config.server(), provider.to_owned());
+        self.of(config, &mut known)
+    }
+}
+
+/// Reads of one real cluster.
+struct Reads {
+    reads: ManagerHandle,
+    name: ClusterName,
+}
+
+impl Reads {
+    async fn answer(&self, path: String, accept: &'static str) -> Result<Bytes, OriginError> {
+        let engaged = async {
+            loop {
+                if let Some(cluster) = self.reads.fleet().cluster(&self.name) {
+                    return cluster;
+                }
+                tokio::time::sleep(MOMENT).await;
+            }
+        };
+        let unreachable = |why: String| OriginError::Unreachable(why);
+        let cluster = tokio::time::timeout(ENGAGING, engaged).await;
+        let cluster = cluster.map_err(|_| unreachable(format!("{} is not engaged", self.name)))?;
+        let answer = cluster.client(reading()).read_raw(path, accept).await;
+        let (code, body) = answer.map_err(|error| unreachable(error.to_string()))?;
+        if (200..300).contains(&code) {
+            Ok(body)
+        } else {
+            Err(OriginError::Answered { code, body })
+        }
+    }
+}
+
+impl Origin for Reads {
+    fn read(
+        &self,
+        path: String,
+        accept: &'static str,
+    ) -> BoxFuture<'_, Result<Bytes, OriginError>> {
+        self.answer(path, accept).boxed()
+    }
+}
+
+/// The right to read, and no other.
+fn reading() -> Grant {
+    let all = || vec!["*".into()];
+    Grant::new([Rule {
+        api_groups: all(),
+        resources: all(),
+        verbs: ["get", "list", "watch"].map(Into::into).to_vec(),
+        namespaces: all(),
+        ..Rule::default()
+    }])
+}
