@@ -109,6 +109,12 @@ pub(crate) struct PlanArgs {
     /// What the changes are compared with
     #[arg(long, value_enum, default_value_t = Baseline::Live)]
     pub(crate) baseline: Baseline,
+    /// How many clusters are copied at once [default: 50; all, where a reconciler reaches other clusters than that of its request]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) parallel: Option<u16>,
+    /// Ask the servers about each change with dryRun=All: show what they would refuse or keep with other fields
+    #[arg(long)]
+    pub(crate) server_dry_run: bool,
     /// How long to wait until nothing is left to do, without the time to load guests
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(crate) timeout: Interval,

@@ -3,10 +3,13 @@
 //! The configuration runs over copies of its clusters until nothing is left to do; then each copy is compared with what it was copied
 //! from. Nothing is written anywhere.
 //!
-//! * `forks`: the copies. `revision`: what is planned in place of the documents.
+//! * `forks`: the copies, of as many clusters at a time as `batches` says. `revision`: what is planned in place of the documents.
 //! * `difference`: what differs in an object; `result`: equal differences of many clusters as one; `text` and `markdown` show it.
+//! * `dry_run`: what the real servers say of it.
 
+mod batches;
 mod difference;
+mod dry_run;
 mod forks;
 mod markdown;
 mod result;
@@ -22,6 +25,7 @@ use crate::run::signals::stop_on_signals;
 use crate::run::{self, Rehearsal, RunOptions, manager_options};
 use crate::status::process::raise_descriptor_limit;
 use anyhow::{Result, bail};
+use batches::Batches;
 use forks::Forks;
 use result::Plan;
 use revision::Revision;
@@ -30,6 +34,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterFilter;
@@ -57,77 +62,106 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
             "--baseline serving compares two guests: name the new one with --guest RECONCILER=FILE"
         );
     }
-    let filter = filter(&args)?;
-    let manager = manager_options(&configuration.manager_spec())?;
-    let forks = Forks::start(manager, args.memory.0).await?;
-    let rehearsal = |revision: Revision| {
-        let filter = filter.clone();
-        Arc::new(Rehearsal {
-            reroute: forks.clone(),
-            selection: Arc::new(move |spec| filter.matches(&spec.name, &spec.labels)),
-            revise: Box::new(move |documents| revision.apply(documents)),
-        })
-    };
-    let run = async |revision: Revision| {
-        let options = options(&args, rehearsal(revision), engine.clone(), stop.clone());
-        followed(&forks, Box::pin(run::run(options))).await
-    };
-    if args.baseline == Baseline::Serving {
-        run(revision.without_guests()).await?;
-        forks.settle();
-    }
-    let Some(report) = run(revision.clone()).await? else {
-        bail!("the plan was interrupted: nothing was changed");
-    };
     let mut planned = configuration;
     revision.apply(&mut planned);
-    let plan = Plan::new(forks.changes(), vec![report], only_reconciler(&planned));
+    let planning = Planning {
+        batches: Arc::new(Batches::new(&planned, args.parallel.map(usize::from))?),
+        filter: filter(&args)?,
+        manager: manager_options(&planned.manager_spec())?,
+        args,
+        revision,
+        engine,
+        stop,
+    };
+    let only = only_reconciler(&planned);
+    let mut plan = Plan::new();
+    loop {
+        planning.rehearse(&mut plan, only).await?;
+        if !planning.batches.next() {
+            break;
+        }
+    }
+    let plan = plan.finished();
     print(&plan, format)?;
-    Ok(code(&plan, args.detailed_exitcode))
+    Ok(code(&plan, planning.args.detailed_exitcode))
 }
 
-/// Shows how much has been copied while a rehearsal runs.
-async fn followed(
-    forks: &Forks,
-    mut run: impl Future<Output = Result<Option<Report>>> + Unpin,
-) -> Result<Option<Report>> {
-    let mut progress = Progress::new();
-    loop {
-        tokio::select! {
-            ended = &mut run => return ended,
-            () = tokio::time::sleep(TICK) => {
-                let (bytes, servers) = forks.copied();
-                let mebibytes = bytes as f64 / 1_048_576.0;
-                progress.show(format!("{mebibytes:.1} MiB of {servers} servers copied"));
+/// What all rehearsals of a plan have in common.
+struct Planning {
+    args: PlanArgs,
+    revision: Revision,
+    filter: ClusterFilter,
+    batches: Arc<Batches>,
+    manager: ManagerOptions,
+    engine: Options,
+    stop: CancellationToken,
+}
+
+impl Planning {
+    /// Rehearses in some clusters, whose copies end with this.
+    async fn rehearse(&self, plan: &mut Plan, only: Option<&str>) -> Result<()> {
+        let forks = Forks::start(self.manager.clone(), self.args.memory.0).await?;
+        if self.args.baseline == Baseline::Serving {
+            let serving = self.revision.without_guests();
+            self.run(&forks, serving).await?;
+            forks.settle();
+        }
+        let Some(report) = self.run(&forks, self.revision.clone()).await? else {
+            bail!("the plan was interrupted: nothing was changed");
+        };
+        let changes = forks.changes();
+        if self.args.server_dry_run {
+            plan.objections.extend(dry_run::ask(&forks, &changes).await);
+        }
+        plan.add(&changes, only);
+        plan.take(report);
+        Ok(())
+    }
+
+    async fn run(&self, forks: &Arc<Forks>, revision: Revision) -> Result<Option<Report>> {
+        let (filter, batches) = (self.filter.clone(), self.batches.clone());
+        let rehearsal = Rehearsal {
+            reroute: forks.clone(),
+            selection: Arc::new(move |spec| {
+                filter.matches(&spec.name, &spec.labels) && batches.admits(&spec.name)
+            }),
+            revise: Box::new(move |documents| revision.apply(documents)),
+        };
+        let options = self.options(rehearsal);
+        let mut run = Box::pin(run::run(options));
+        let mut progress = Progress::new();
+        loop {
+            tokio::select! {
+                ended = &mut run => return ended,
+                () = tokio::time::sleep(TICK) => {
+                    let mebibytes = forks.copied() as f64 / 1_048_576.0;
+                    let clusters = self.batches.admitted();
+                    progress.show(format!("{clusters} clusters, {mebibytes:.1} MiB copied"));
+                }
             }
         }
     }
-}
 
-fn options(
-    args: &PlanArgs,
-    rehearsal: Arc<Rehearsal>,
-    engine: Options,
-    stop: CancellationToken,
-) -> RunOptions {
-    RunOptions {
-        files: args.files.clone(),
-        from_cluster: false,
-        simulated: None,
-        rebuild: None,
-        admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-        found_in: None,
-        idle: IdleArgs {
-            exit_when_idle: true,
-            idle_timeout: args.timeout,
-        },
-        gives_up: Some(MOST_FAILURES),
-        then: None,
-        needs: None,
-        rehearsal: Some(rehearsal),
-        natives: NativeGuests::default(),
-        engine,
-        stop,
+    fn options(&self, rehearsal: Rehearsal) -> RunOptions {
+        RunOptions {
+            files: self.args.files.clone(),
+            from_cluster: false,
+            simulated: None,
+            rebuild: None,
+            admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            found_in: None,
+            idle: IdleArgs {
+                exit_when_idle: true,
+                idle_timeout: self.args.timeout,
+            },
+            gives_up: Some(MOST_FAILURES),
+            then: None,
+            needs: None,
+            rehearsal: Some(Arc::new(rehearsal)),
+            natives: NativeGuests::default(),
+            engine: self.engine.clone(),
+            stop: self.stop.clone(),
+        }
     }
 }
 

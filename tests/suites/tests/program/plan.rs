@@ -2,14 +2,15 @@
 
 use crate::examples::kubectl;
 use crate::project::{HELLO_RULES, Project};
-use crate::running::{SOON, fleet};
+use crate::running::{SOON, fleet, fleet_with};
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use windlass_apiserver::{Cluster, Server, Verb};
+use std::sync::Arc;
+use windlass_apiserver::{Cluster, Faults, RequestFault, Rule, Server, Verb};
 use windlass_harness::guests::guest;
 use windlass_harness::program::{Finished, Program};
 use windlass_harness::testenv::{self, Environment, Spec};
@@ -298,7 +299,7 @@ async fn another_guest_and_fewer_clusters_are_planned_by_flags() -> Result<()> {
     assert_eq!(report["changes"][0]["fields"], expected);
     assert_eq!(
         (&report["clusters"], &report["total"]["change"]),
-        (&json!(1), &json!(1))
+        (&json!(["beta"]), &json!(1))
     );
 
     // What the guest that serves would do as well is no change of the new one.
@@ -321,6 +322,41 @@ async fn another_guest_and_fewer_clusters_are_planned_by_flags() -> Result<()> {
         "{comment}"
     );
     assert!(comment.contains("```diff\n- data.greeting: hello, world, from beta\n+ data.greeting: hello, world, near beta\n```"), "{comment}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn clusters_are_copied_a_few_at_a_time_and_servers_are_asked_without_a_trace() -> Result<()> {
+    let project = Project::new()?;
+    let names = ["a", "b", "c", "d", "e"];
+    let faults = Arc::new(Faults::default());
+    let server = fleet_with(&project, &names, Some(faults.clone())).await?;
+    for cluster in clusters_of(&server, &names)? {
+        cluster.apply(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x",
+            "namespace": "default", "labels": {"hello.windlass.dev/greet": "world"}}}),
+        )?;
+    }
+    project.write("windlass.yaml", documents("hello", &guest("hello")))?;
+    let report = planned(&project, &["--parallel", "2"]).await?;
+    assert_eq!(report["total"]["clusters"], json!(names));
+    assert_eq!(report["total"]["create"], 5);
+
+    let refused = RequestFault::Status {
+        code: 403,
+        retry_after: None,
+    };
+    let refused = Rule::new(refused).cluster("b").verb(Verb::Create);
+    faults.add(refused.resource("configmaps"));
+    let report = planned(&project, &["--server-dry-run"]).await?;
+    let objections = report["objections"].as_array().context("objections")?;
+    assert_eq!(objections.len(), 1, "{report}");
+    let of = ["cluster", "name"].map(|field| text(&objections[0][field]));
+    assert_eq!(of, ["b", "x-greeting"]);
+    assert!(objections[0]["refused"].is_string(), "{report}");
+    let held = server.cluster("a").context("a cluster")?;
+    let found = held.get("v1", "ConfigMap", "default", "x-greeting")?;
+    assert_eq!((held.count(Verb::Create, "configmaps"), found), (1, None));
     Ok(())
 }
 
@@ -531,6 +567,15 @@ async fn real_servers_are_only_read_and_do_what_was_planned() -> Result<()> {
         assert_eq!(verbs, BTreeSet::from(reads));
     }
     assert_eq!(boats(&servers).await?, before, "with every resourceVersion");
+    let asked = planned(&project, &["--server-dry-run"]).await?;
+    assert_eq!(boats(&servers).await?, before, "dry runs leave no trace");
+    assert_eq!(asked["changes"], report["changes"]);
+    let new = "its namespace exists only in the plan";
+    let objections = asked["objections"].as_array().into_iter().flatten();
+    for objection in objections {
+        let refused = text(&objection["refused"]);
+        assert!(refused.starts_with(new), "{objection}");
+    }
     let mut said = said(&report)?;
     // The namespaces of copies are not among the objects that are compared.
     said.retain(|line, _| line.contains("/Boat "));

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_apiserver::{Budget, Change, Cluster, Origin, OriginError, Server};
-use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, Scope};
 use windlass_fleet::engage::{ClusterSpec, Reroute};
 use windlass_fleet::grant::{Grant, Rule};
 use windlass_fleet::manager::{Manager, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::{Client, ClusterName};
 
 /// How long a copy waits until the cluster that it stands for is engaged.
 const ENGAGING: Duration = Duration::from_secs(10);
@@ -59,6 +59,8 @@ struct Fork {
 pub(super) struct ClusterChange {
     /// The cluster as it is named to people.
     pub(super) cluster: String,
+    /// The real server, as the reads know it.
+    server: ClusterName,
     pub(super) change: Change,
 }
 
@@ -91,9 +93,9 @@ impl Forks {
         }))
     }
 
-    /// What has been copied, in bytes, and of how many servers.
-    pub(super) fn copied(&self) -> (u64, usize) {
-        (self.budget.used(), self.known.lock().forks.len())
+    /// What has been copied, in bytes.
+    pub(super) fn copied(&self) -> u64 {
+        self.budget.used()
     }
 
     /// From now on changes are counted anew.
@@ -113,10 +115,17 @@ impl Forks {
             let changes = fork.copy.fork_changes().into_iter();
             all.extend(changes.map(|change| ClusterChange {
                 cluster: known.name(server, &change.namespace),
+                server: fork.name.clone(),
                 change,
             }));
         }
         all
+    }
+
+    /// A client of the real server of a change that may create, update and delete there; `None`: the server is gone. For dry runs alone.
+    pub(super) fn writer(&self, at: &ClusterChange) -> Option<Client> {
+        let cluster = self.reads.fleet().cluster(&at.server)?;
+        Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
     /// The configuration that leads to the copy of a server, which is made unless there is one.
@@ -212,7 +221,10 @@ impl Reads {
         let unreachable = |why: String| OriginError::Unreachable(why);
         let cluster = tokio::time::timeout(ENGAGING, engaged).await;
         let cluster = cluster.map_err(|_| unreachable(format!("{} is not engaged", self.name)))?;
-        let answer = cluster.client(reading()).read_raw(path, accept).await;
+        let answer = cluster
+            .client(allowing(&["get", "list", "watch"]))
+            .read_raw(path, accept)
+            .await;
         let (code, body) = answer.map_err(|error| unreachable(error.to_string()))?;
         if (200..300).contains(&code) {
             Ok(body)
@@ -232,14 +244,25 @@ impl Origin for Reads {
     }
 }
 
-/// The right to read, and no other.
-fn reading() -> Grant {
+/// The right to do this, and nothing else.
+fn allowing(verbs: &[&str]) -> Grant {
     let all = || vec!["*".into()];
     Grant::new([Rule {
         api_groups: all(),
         resources: all(),
-        verbs: ["get", "list", "watch"].map(Into::into).to_vec(),
+        verbs: verbs.iter().map(|verb| (*verb).into()).collect(),
         namespaces: all(),
         ..Rule::default()
     }])
+}
+
+#[cfg(test)]
+impl ClusterChange {
+    pub(super) fn of(cluster: &str, change: Change) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            server: ClusterName::local(),
+            change,
+        }
+    }
 }

@@ -38,6 +38,17 @@ pub(super) fn markdown(plan: &Plan) -> String {
             "* {number} keys of `{reconciler}` asked for a later run"
         );
     }
+    for objection in &plan.objections {
+        let why = objection.refused.as_deref();
+        let why = why.unwrap_or("the server keeps it with other fields");
+        let object = object(&objection.difference);
+        let _ = writeln!(
+            out,
+            "* `{object}` in {}: {}",
+            objection.cluster,
+            escaped(why)
+        );
+    }
     for (at, change) in plan.changes.iter().enumerate() {
         let one = one(change);
         if out.len() + one.len() > MOST {

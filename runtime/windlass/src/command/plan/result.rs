@@ -1,6 +1,8 @@
-//! What a plan comes to: equal changes of many clusters as one. Entry point: [`Plan::new`].
+//! What a plan comes to: equal changes of many clusters as one. Entry points: [`Plan::new`], then [`Plan::add`] and [`Plan::take`] for each
+//! rehearsal, and [`Plan::finished`].
 
 use super::difference::{Action, Difference};
+use super::dry_run::Objection;
 use super::forks::ClusterChange;
 use crate::guests::Lack;
 use crate::run::idle::Report;
@@ -22,7 +24,7 @@ pub(super) struct Plan {
     pub(super) complete: bool,
     pub(super) seconds: f64,
     /// The clusters that took part.
-    pub(super) clusters: usize,
+    pub(super) clusters: BTreeSet<String>,
     pub(super) total: Counts,
     pub(super) reconcilers: BTreeMap<String, Counts>,
     pub(super) changes: Vec<Folded>,
@@ -34,6 +36,12 @@ pub(super) struct Plan {
     pub(super) denied: Vec<Lack>,
     /// What was left to do, and what else is wrong.
     pub(super) problems: Vec<String>,
+    /// What the real servers make of the changes otherwise, if they were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) objections: Vec<Objection>,
+    /// The changes by what makes them equal.
+    #[serde(skip)]
+    folded: BTreeMap<String, Folded>,
 }
 
 /// How many objects change.
@@ -74,35 +82,34 @@ impl Counts {
 }
 
 impl Plan {
-    /// Folds changes. `only`: the name of the reconciler, if there is no other.
-    pub(super) fn new(
-        changes: Vec<ClusterChange>,
-        reports: Vec<Report>,
-        only: Option<&str>,
-    ) -> Self {
-        let mut plan = Self {
-            complete: !reports.is_empty() && reports.iter().all(|report| report.done),
+    /// Nothing yet, and nothing wrong.
+    pub(super) fn new() -> Self {
+        Self {
+            complete: true,
             ..Self::default()
-        };
-        for report in reports {
-            plan.take(report);
         }
-        let mut folded: BTreeMap<String, Folded> = BTreeMap::new();
-        for ClusterChange { cluster, change } in changes {
-            if is_event(&change) {
+    }
+
+    /// Adds the changes of a rehearsal. `only`: the name of the reconciler, if there is no other.
+    pub(super) fn add(&mut self, changes: &[ClusterChange], only: Option<&str>) {
+        for ClusterChange {
+            cluster, change, ..
+        } in changes
+        {
+            if is_event(change) {
                 continue;
             }
-            let Some(difference) = Difference::of(&change) else {
+            let Some(difference) = Difference::of(change) else {
                 continue;
             };
-            let reconcilers = writers(&change, only);
-            let cluster = cluster_name(&cluster).to_owned();
-            plan.total.add(difference.action, &cluster);
+            let reconcilers = writers(change, only);
+            let cluster = cluster_name(cluster).to_owned();
+            self.total.add(difference.action, &cluster);
             for reconciler in &reconcilers {
-                let counts = plan.reconcilers.entry(reconciler.clone()).or_default();
+                let counts = self.reconcilers.entry(reconciler.clone()).or_default();
                 counts.add(difference.action, &cluster);
             }
-            let same = folded.entry(key(&difference, &reconcilers));
+            let same = self.folded.entry(key(&difference, &reconcilers));
             let same = same.or_insert_with(|| Folded {
                 difference,
                 reconcilers,
@@ -112,13 +119,21 @@ impl Plan {
             same.clusters.insert(cluster);
             same.objects += 1;
         }
-        plan.changes = folded.into_values().collect();
-        plan
     }
 
-    fn take(&mut self, report: Report) {
+    /// The whole plan, once everything has been added.
+    pub(super) fn finished(mut self) -> Self {
+        self.changes = std::mem::take(&mut self.folded).into_values().collect();
+        self
+    }
+
+    /// Adds how a rehearsal ended.
+    pub(super) fn take(&mut self, report: Report) {
+        self.complete &= report.done;
         self.seconds += report.seconds;
-        self.clusters += report.clusters.len();
+        let clusters = report.clusters.into_iter();
+        let names = clusters.map(|cluster| cluster_name(&cluster.name).to_owned());
+        self.clusters.extend(names);
         self.failing.extend(report.failing);
         self.problems.extend(report.busy);
         for problem in report.problems {
@@ -138,7 +153,7 @@ impl Plan {
 }
 
 /// Events say what happened and are no state.
-fn is_event(change: &Change) -> bool {
+pub(super) fn is_event(change: &Change) -> bool {
     change.plural == "events" && matches!(&*change.group, "" | "events.k8s.io")
 }
 
@@ -192,19 +207,17 @@ mod tests {
         let fields = json!([{"manager": "windlass:default/hello", "operation": "Update"}]);
         let after = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"greeting": greeting},
             "metadata": {"name": name, "namespace": "default", "managedFields": fields, "uid": cluster}});
-        ClusterChange {
-            cluster: cluster.to_owned(),
-            change: Change {
-                group: String::new(),
-                version: "v1".to_owned(),
-                kind: "ConfigMap".to_owned(),
-                plural: "configmaps".to_owned(),
-                namespace: "default".to_owned(),
-                name: name.to_owned(),
-                before: None,
-                after: Some(after),
-            },
-        }
+        let change = Change {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            plural: "configmaps".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            before: None,
+            after: Some(after),
+        };
+        ClusterChange::of(cluster, change)
     }
 
     #[test]
@@ -214,7 +227,10 @@ mod tests {
             created("beta", "a", "hello"),
             created("gamma", "a", "hi"),
         ];
-        let plan = Plan::new(changes, Vec::new(), None);
+        let mut plan = Plan::new();
+        plan.add(&changes[..1], None);
+        plan.add(&changes[1..], None);
+        let plan = plan.finished();
         let clusters: Vec<usize> = plan.changes.iter().map(|it| it.clusters.len()).collect();
         assert_eq!(clusters, [2, 1]);
         assert_eq!(plan.total.create, 3);

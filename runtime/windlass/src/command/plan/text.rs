@@ -1,10 +1,11 @@
 //! A plan for people. Entry point: [`text`].
 
 use super::difference::{Action, Difference, Field};
+use super::dry_run::Objection;
 use super::result::{Counts, Folded, Plan};
 use crate::guests::lacks;
 use crate::output::{Tone, count, printable};
-use crate::status::tables::keys;
+use crate::status::tables::{cluster_name, keys};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -30,7 +31,7 @@ pub(super) fn text(plan: &Plan) -> String {
 
 /// What a person decides on, in a line.
 pub(super) fn headline(plan: &Plan) -> String {
-    let clusters = count(plan.clusters as u64, "cluster");
+    let clusters = count(plan.clusters.len() as u64, "cluster");
     if plan.total.objects() == 0 {
         return format!("nothing to change in {clusters}");
     }
@@ -145,6 +146,26 @@ fn line(field: &Field) -> String {
     }
 }
 
+/// What a real server makes of a change otherwise.
+fn objected(objection: &Objection) -> String {
+    let object = object(&objection.difference);
+    let place = printable(cluster_name(&objection.cluster)).into_owned();
+    let mut out = match &objection.refused {
+        Some(why) => {
+            let text = format!("! {object} in {place} is refused");
+            format!("{}: {}\n", Tone::Bad.paint(text), printable(why))
+        }
+        None => {
+            let text = format!("! {object} in {place} is kept with other fields");
+            format!("{}\n", Tone::Warn.paint(text))
+        }
+    };
+    for field in objection.instead.iter().take(FIELDS) {
+        let _ = writeln!(out, "    {}", line(field));
+    }
+    out
+}
+
 /// What a person has to know beside the changes.
 fn rest(plan: &Plan) -> String {
     let mut out = String::new();
@@ -155,6 +176,9 @@ fn rest(plan: &Plan) -> String {
             count(*number as u64, "key"),
             printable(reconciler)
         );
+    }
+    for objection in &plan.objections {
+        let _ = write!(out, "\n{}", objected(objection));
     }
     if !plan.failing.is_empty() {
         let _ = writeln!(out, "\n{}", keys(&plan.failing, false));
