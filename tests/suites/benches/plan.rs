@@ -9,6 +9,7 @@
 //! The clusters are in memory, in this process. Half of the objects ask for a greeting, so that 25 objects are created in each.
 
 mod table;
+mod usage;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use table::Table;
+use usage::Usage;
 use windlass_apiserver::{Cluster, Server};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
@@ -38,7 +40,7 @@ async fn measure() -> Result<()> {
     fs::write(&file, server.kubeconfig())?;
     let path = guest("hello");
     fs::write(folder.path().join("windlass.yaml"), documents(&path))?;
-    let heads = ["at once", "seconds", "clusters/s", "most MiB"];
+    let heads = ["at once", "seconds", "clusters/s", "CPU s", "most MiB"];
     let title = format!("a plan over {CLUSTERS} clusters with {OBJECTS} objects each");
     let table = Table::begin(&title, &heads);
     let asked: Vec<usize> = std::env::args()
@@ -55,7 +57,7 @@ async fn measure() -> Result<()> {
     Ok(())
 }
 
-async fn row(folder: &Path, width: usize) -> Result<[String; 4]> {
+async fn row(folder: &Path, width: usize) -> Result<[String; 5]> {
     let parallel = width.to_string();
     let args = [
         "plan",
@@ -68,35 +70,29 @@ async fn row(folder: &Path, width: usize) -> Result<[String; 4]> {
     ];
     let began = Instant::now();
     let program = Program::start(folder, args)?;
-    let status = format!("/proc/{}/status", program.pid().context("a process")?);
+    let pid = program.pid().context("a process")?;
     let watching = tokio::spawn(async move {
-        let mut most = 0;
-        while let Ok(text) = fs::read_to_string(&status) {
-            let Some(peak) = peak(&text) else { break };
-            most = peak;
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut last = None;
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        while let Ok(usage) = Usage::of(pid) {
+            last = Some(usage);
+            look.tick().await;
         }
-        most
+        last
     });
     let finished = program.wait(PATIENCE).await?.expect_code(0)?;
     let seconds = began.elapsed().as_secs_f64();
     let plan: Value = serde_json::from_str(&finished.stdout)?;
     let created = &plan["total"]["create"];
     ensure!(*created == CLUSTERS * OBJECTS / 2, "{created} are created");
+    let usage = watching.await?.context("a look at the process")?;
     Ok([
         width.to_string(),
         format!("{seconds:.1}"),
         format!("{:.0}", CLUSTERS as f64 / seconds),
-        format!("{:.0}", watching.await? as f64 / 1024.0),
+        format!("{:.1}", usage.cpu.as_secs_f64()),
+        format!("{:.0}", usage.peak as f64 / 1_048_576.0),
     ])
-}
-
-/// The most memory of a process until now, in KiB.
-fn peak(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 async fn fleet() -> Result<Server> {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_apiserver::{Cluster, Faults, RequestFault, Rule, Server, Verb};
 use windlass_harness::guests::guest;
-use windlass_harness::program::{Finished, Program};
+use windlass_harness::program::{Finished, Program, binary};
 use windlass_harness::testenv::{self, Environment, Spec};
 
 /// Changes as `action cluster kind namespace/name`, with the fields of data, spec and status that they lead to.
@@ -357,6 +357,61 @@ async fn clusters_are_copied_a_few_at_a_time_and_servers_are_asked_without_a_tra
     let held = server.cluster("a").context("a cluster")?;
     let found = held.get("v1", "ConfigMap", "default", "x-greeting")?;
     assert_eq!((held.count(Verb::Create, "configmaps"), found), (1, None));
+    Ok(())
+}
+
+/// The example's script, as the job runs it and the page prints it.
+#[tokio::test]
+async fn a_pull_request_gets_its_plan_as_a_comment() -> Result<()> {
+    let repository = windlass_harness::repository();
+    let script = fs::read_to_string(repository.join("examples/hello-fleet/ci/plan"))?;
+    let page = fs::read_to_string(repository.join("docs/planning.md"))?;
+    let printed = page
+        .split("```bash\n")
+        .nth(1)
+        .and_then(|block| block.split("```").next());
+    ensure!(
+        script.contains(printed.context("a block")?),
+        "the page prints the script"
+    );
+
+    let project = Project::new()?;
+    let folder = project.path().join("examples/hello-fleet");
+    let server = fleet(&project, &["alpha"]).await?;
+    let alpha = server.cluster("alpha").context("a cluster")?;
+    alpha.apply(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
+        "namespace": "default", "labels": {"hello.windlass.dev/greet": "world"}}}),
+    )?;
+    project.write("examples/hello-fleet/ci/plan", script)?;
+    let documents = fs::read(repository.join("examples/hello-fleet/windlass.yaml"))?;
+    project.write("examples/hello-fleet/windlass.yaml", documents)?;
+    fs::rename(project.path().join("clusters"), folder.join("clusters"))?;
+    std::os::unix::fs::symlink(repository.join("guests"), project.path().join("guests"))?;
+    let bin = project.path().join("bin");
+    fs::create_dir(&bin)?;
+    std::os::unix::fs::symlink(binary()?, bin.join("windlass"))?;
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH")?);
+    let mut command = tokio::process::Command::new("bash");
+    let output = command
+        .arg(folder.join("ci/plan"))
+        .arg("plan.md")
+        .env("PATH", path);
+    let output = output.output().await?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let comment = fs::read_to_string(folder.join("plan.md"))?;
+    assert!(
+        comment.starts_with("### Plan: 1 to create, in 1 of 1 cluster\n"),
+        "{comment}"
+    );
+    assert!(
+        comment.contains("+ data.greeting: hello, world, from alpha"),
+        "{comment}"
+    );
     Ok(())
 }
 
