@@ -120,6 +120,8 @@ pub(crate) struct StandIns {
 pub(crate) struct Rehearsal {
     /// Where each cluster is reached.
     pub(crate) reroute: Arc<dyn Reroute>,
+    /// The local cluster; none: that of the documents.
+    pub(crate) local: Option<ClusterSpec>,
     /// The clusters of Providers that take part.
     pub(crate) selection: Selection,
     /// Changes the documents before they are in effect.
@@ -144,10 +146,7 @@ pub(crate) struct Rebuild {
 pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
-    let mut first = start(&options.files)?;
-    if let Some(rehearsal) = &options.rehearsal {
-        (rehearsal.revise)(&mut first.configuration);
-    }
+    let first = start(&options.files)?;
     let mut process = Process::new(&options, &first.configuration)?;
     // Guests may take minutes to load.
     let begun = process.reload.begin(first, options.goes_on_without());
@@ -322,9 +321,12 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         let providers = simulated.providers.iter().cloned();
         return Ok(providers.fold(builder, Builder::provider));
     }
-    if let Some(local) =
-        clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?
-    {
+    let named = options.rehearsal.as_ref();
+    let local = match named.and_then(|rehearsal| rehearsal.local.clone()) {
+        Some(local) => Some(local),
+        None => clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?,
+    };
+    if let Some(local) = local {
         builder = builder.local(local);
     }
     if let Some(rehearsal) = &options.rehearsal {

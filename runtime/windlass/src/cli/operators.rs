@@ -92,8 +92,17 @@ pub(crate) struct PreflightArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present_any = ["context", "in_cluster"], num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// Plan with the Providers, Tenants and Reconcilers of the cluster of this context too, in place of the local cluster of the files
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The same for the cluster of the current context, or in a pod for the cluster of that
+    #[arg(long, conflicts_with = "context")]
+    pub(crate) in_cluster: bool,
+    /// The kubeconfig of that context [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Another component for a reconciler: a file or an image; may be given several times
     #[arg(long = "guest", value_name = "RECONCILER=FILE|IMAGE")]
     pub(crate) guests: Vec<String>,
@@ -124,6 +133,13 @@ pub(crate) struct PlanArgs {
     /// Exit with 0 if nothing changes, 1 if the plan is not complete, 2 if something changes
     #[arg(long)]
     pub(crate) detailed_exitcode: bool,
+}
+
+impl PlanArgs {
+    /// Whether objects of the local cluster count too.
+    pub(crate) fn is_from_cluster(&self) -> bool {
+        self.in_cluster || self.context.is_some()
+    }
 }
 
 /// What a plan is compared with.

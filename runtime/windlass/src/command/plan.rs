@@ -34,10 +34,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterFilter;
+use windlass_fleet::{ClusterName, kubectl};
 use windlass_sandbox::{NativeGuests, Options};
 
 /// Something changes, and `--detailed-exitcode` asks.
@@ -56,7 +58,11 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
     let stop = stop_on_signals()?;
     let configuration = rbac::valid(&args.files)?;
     refuse_kcp(&configuration)?;
-    let revision = Revision::new(&args.guests, &args.reconcilers, &configuration)?;
+    let is_from_cluster = args.is_from_cluster();
+    let revision = Revision::new(&args.guests, &args.reconcilers)?;
+    if !is_from_cluster {
+        revision.check(&configuration)?;
+    }
     if args.baseline == Baseline::Serving && !revision.has_guests() {
         bail!(
             "--baseline serving compares two guests: name the new one with --guest RECONCILER=FILE"
@@ -64,8 +70,10 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
     }
     let mut planned = configuration;
     revision.apply(&mut planned);
+    let parallel = args.parallel.map(usize::from);
     let planning = Planning {
-        batches: Arc::new(Batches::new(&planned, args.parallel.map(usize::from))?),
+        batches: Arc::new(Batches::new(&planned, is_from_cluster, parallel)?),
+        local: is_from_cluster.then(|| local(&args)).transpose()?,
         filter: filter(&args)?,
         manager: manager_options(&planned.manager_spec())?,
         args,
@@ -73,7 +81,7 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
         engine,
         stop,
     };
-    let only = only_reconciler(&planned);
+    let only = only_reconciler(&planned).filter(|_| !is_from_cluster);
     let mut plan = Plan::new();
     loop {
         planning.rehearse(&mut plan, only).await?;
@@ -89,6 +97,8 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
 /// What all rehearsals of a plan have in common.
 struct Planning {
     args: PlanArgs,
+    /// The cluster whose objects count too.
+    local: Option<ClusterSpec>,
     revision: Revision,
     filter: ClusterFilter,
     batches: Arc<Batches>,
@@ -115,6 +125,11 @@ impl Planning {
         }
         plan.add(&changes, only);
         plan.take(report);
+        for name in self.revision.unused() {
+            plan.lacks(format!(
+                "there is no Reconciler {name}: `windlass get reconcilers` shows the names"
+            ));
+        }
         Ok(())
     }
 
@@ -122,6 +137,7 @@ impl Planning {
         let (filter, batches) = (self.filter.clone(), self.batches.clone());
         let rehearsal = Rehearsal {
             reroute: forks.clone(),
+            local: self.local.clone(),
             selection: Arc::new(move |spec| {
                 filter.matches(&spec.name, &spec.labels) && batches.admits(&spec.name)
             }),
@@ -145,7 +161,7 @@ impl Planning {
     fn options(&self, rehearsal: Rehearsal) -> RunOptions {
         RunOptions {
             files: self.args.files.clone(),
-            from_cluster: false,
+            from_cluster: self.args.is_from_cluster(),
             simulated: None,
             rebuild: None,
             admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
@@ -163,6 +179,12 @@ impl Planning {
             stop: self.stop.clone(),
         }
     }
+}
+
+/// The cluster whose objects count.
+fn local(args: &PlanArgs) -> Result<ClusterSpec> {
+    let config = kubectl::cluster(args.kubeconfig.as_deref(), args.context.as_deref())?;
+    Ok(ClusterSpec::new(ClusterName::local(), config))
 }
 
 /// The endpoints of a kcp hold many workspaces in one place, which a copy cannot.

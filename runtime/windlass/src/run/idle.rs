@@ -176,6 +176,9 @@ async fn snapshot(app: &App, expected: &Expected) -> Snapshot {
     if engaged.is_empty() && busy.is_empty() {
         busy.push("no cluster is engaged yet".to_owned());
     }
+    if app.awaited.load().is_none() {
+        busy.push("the objects of the local cluster have not been read yet".to_owned());
+    }
     let loading = app.statuses.all().into_iter();
     let loading = loading.filter(|(_, entry)| entry.loading.is_some());
     let loading: Vec<String> = loading.map(|(name, _)| name).collect();

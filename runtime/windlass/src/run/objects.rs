@@ -100,14 +100,18 @@ impl Watches {
 }
 
 impl Feed {
-    /// Begins to read the local cluster of a running program.
-    pub(super) fn start(app: Arc<App>) -> Self {
+    /// Begins to read the local cluster of a running program. `is_alone`: it is a copy, in which no other process is at work.
+    pub(super) fn start(app: Arc<App>, is_alone: bool) -> Self {
         // Read at the start alone: a process does not leave what it handles to another one while it runs.
         let manager = app.configuration.load().manager_spec();
         let class = manager.class.as_ref().map_or("", Class::as_str);
         Self {
             class: class.to_owned(),
-            owners: Owners::new(owner(&app)),
+            owners: if is_alone {
+                Owners::alone()
+            } else {
+                Owners::new(owner(&app))
+            },
             app,
             watches: None,
             values: BTreeMap::new(),

@@ -83,7 +83,9 @@ impl Reload {
         let addresses = addresses(admin, has_addresses, &started.admin, local)?;
         Ok(Self {
             files: options.files.clone(),
-            objects: options.from_cluster.then(|| Feed::start(app.clone())),
+            objects: options
+                .from_cluster
+                .then(|| Feed::start(app.clone(), options.rehearsal.is_some())),
             built: rebuild.map(|rebuild| rebuild.built),
             builds: builds.transpose().context("watch the sources of guests")?,
             started,
@@ -189,11 +191,7 @@ impl Reload {
 
     /// Reads everything again, starts to put it into effect, and reports what is not. Guests are loaded in the background.
     pub(super) fn apply(&mut self) {
-        let mut read = load(&self.files);
-        if let Some(rehearsal) = &self.rehearsal {
-            (rehearsal.revise)(&mut read.configuration);
-        }
-        let (merged, listing) = self.merge(read);
+        let (merged, listing) = self.merge(load(&self.files));
         let changes = self.put(&merged, &listing);
         let mut problems = merged.problems.clone();
         let mut kept: Vec<Problem> = merged.kept.values().cloned().collect();
@@ -222,10 +220,13 @@ impl Reload {
     fn merge(&mut self, read: Outcome) -> (Merged, Listing) {
         let listing = read.listing.clone();
         let last = self.app.configuration.load_full();
-        let merged = match &mut self.objects {
+        let mut merged = match &mut self.objects {
             Some(objects) => objects.join(&last, read),
             None => merge(&last, &read),
         };
+        if let Some(rehearsal) = &self.rehearsal {
+            (rehearsal.revise)(&mut merged.configuration);
+        }
         (merged, listing)
     }
 

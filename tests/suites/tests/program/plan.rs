@@ -1,6 +1,7 @@
 //! `windlass plan`: what it says is what then happens, and nothing but reads reaches a cluster.
 
 use crate::examples::kubectl;
+use crate::memory_hub::{MemoryHub, of_platform};
 use crate::project::{HELLO_RULES, Project};
 use crate::running::{SOON, fleet, fleet_with};
 use anyhow::{Context, Result, ensure};
@@ -357,6 +358,35 @@ async fn clusters_are_copied_a_few_at_a_time_and_servers_are_asked_without_a_tra
     let held = server.cluster("a").context("a cluster")?;
     let found = held.get("v1", "ConfigMap", "default", "x-greeting")?;
     assert_eq!((held.count(Verb::Create, "configmaps"), found), (1, None));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_configuration_that_lives_as_objects_is_planned_from_outside() -> Result<()> {
+    let hub = MemoryHub::start().await?;
+    hub.project.write("guest.wasm", fs::read(guest("hello"))?)?;
+    hub.write_manager("windlass.yaml", "")?;
+    hub.alpha.ask("first", "world").await?;
+    hub.put(of_platform(
+        "hello",
+        json!({"config": {"greeting": "ahoy"}}),
+    ))?;
+    let flags = ["--context", "hub", "--kubeconfig", "hub.kubeconfig"];
+    let before = hub.hub.objects();
+    let report = planned(&hub.project, &flags).await?;
+    let changes = report["changes"].as_array().context("changes")?;
+    assert_eq!(changes.len(), 1, "{report}");
+    let of = (text(&changes[0]["name"]), &changes[0]["clusters"]);
+    assert_eq!(of, ("first-greeting", &json!(["alpha"])));
+    assert_eq!(changes[0]["fields"][0]["after"], "ahoy, world, from alpha");
+    assert_eq!(hub.hub.objects(), before, "no status and no Lease either");
+    let more = [&flags[..], &["--reconciler", "other"]].concat();
+    let wrong = plan(&hub.project, &more).await?.expect_code(1)?;
+    assert!(
+        wrong.stdout.contains("there is no Reconciler other"),
+        "{}",
+        wrong.stdout
+    );
     Ok(())
 }
 

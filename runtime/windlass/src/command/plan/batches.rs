@@ -27,12 +27,21 @@ struct State {
 }
 
 impl Batches {
-    /// As many at a time as `parallel` says, or all at once where a reconciler reaches other clusters than that of its request.
+    /// As many at a time as `parallel` says, or all at once where a reconciler reaches other clusters than that of its request, or where it is
+    /// not known which reconcilers there are (`has_unknown`).
     ///
     /// # Errors
-    /// When that is asked for and such a reconciler is there.
-    pub(super) fn new(configuration: &Configuration, parallel: Option<usize>) -> Result<Self> {
+    /// When a number is asked for all the same.
+    pub(super) fn new(
+        configuration: &Configuration,
+        has_unknown: bool,
+        parallel: Option<usize>,
+    ) -> Result<Self> {
         let width = match (fleet_wide(configuration), parallel) {
+            _ if has_unknown && parallel.is_none() => usize::MAX,
+            _ if has_unknown => bail!(
+                "the Reconcilers of a cluster may reach other clusters than that of their request, so all are copied at once: leave --parallel out, or plan fewer with --cluster"
+            ),
             (None, parallel) => parallel.unwrap_or(WIDTH),
             (Some(_), None) => usize::MAX,
             (Some(reconciler), Some(_)) => bail!(

@@ -13,6 +13,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_apiserver::Change;
 
+/// The group of the kinds of Windlass.
+const GROUP: &str = "windlass.dev";
 /// Where field managers of reconcilers begin.
 const MANAGER: &str = "windlass:";
 
@@ -96,7 +98,7 @@ impl Plan {
             cluster, change, ..
         } in changes
         {
-            if is_event(change) {
+            if is_event(change) || is_own_status(change) {
                 continue;
             }
             let Some(difference) = Difference::of(change) else {
@@ -119,6 +121,12 @@ impl Plan {
             same.clusters.insert(cluster);
             same.objects += 1;
         }
+    }
+
+    /// Notes what keeps it from being complete.
+    pub(super) fn lacks(&mut self, problem: String) {
+        self.complete = false;
+        self.problems.push(problem);
     }
 
     /// The whole plan, once everything has been added.
@@ -155,6 +163,18 @@ impl Plan {
 /// Events say what happened and are no state.
 pub(super) fn is_event(change: &Change) -> bool {
     change.plural == "events" && matches!(&*change.group, "" | "events.k8s.io")
+}
+
+/// Whether only the status of an object of Windlass changes: the process writes it while it runs.
+fn is_own_status(change: &Change) -> bool {
+    let without = |object: &Option<Value>| {
+        let mut object = object.clone()?;
+        object.as_object_mut()?.remove("status");
+        object.as_object_mut()?.remove("metadata");
+        Some(object)
+    };
+    let same = without(&change.before) == without(&change.after);
+    change.group == GROUP && change.before.is_some() && change.after.is_some() && same
 }
 
 /// Equal for equal changes; sorts by kind, namespace and name.

@@ -3,8 +3,10 @@
 use crate::config::kinds::{GuestSpec, Kind};
 use crate::config::load::{Configuration, Document, Spec};
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use windlass_files::nearest;
 
 /// Changes documents before they are rehearsed.
@@ -14,18 +16,16 @@ pub(super) struct Revision {
     guests: BTreeMap<String, GuestSpec>,
     /// The reconcilers that take part; empty: all.
     only: BTreeSet<String>,
+    /// The reconcilers that there were.
+    found: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Revision {
     /// Reads `RECONCILER=FILE` or `RECONCILER=IMAGE`, and the names of the reconcilers that take part.
     ///
     /// # Errors
-    /// When a reconciler does not exist, or a text is no guest.
-    pub(super) fn new(
-        guests: &[String],
-        only: &[String],
-        configuration: &Configuration,
-    ) -> Result<Self> {
+    /// When a text is no guest.
+    pub(super) fn new(guests: &[String], only: &[String]) -> Result<Self> {
         let mut revision = Self {
             only: only.iter().cloned().collect(),
             ..Self::default()
@@ -36,11 +36,19 @@ impl Revision {
             let guest = guest_of(guest).with_context(|| format!("--guest {text}"))?;
             revision.guests.insert(name.to_owned(), guest);
         }
+        Ok(revision)
+    }
+
+    /// Checks that the reconcilers exist.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub(super) fn check(&self, configuration: &Configuration) -> Result<()> {
         let reconcilers = configuration.reconcilers();
         let known: Vec<&str> = reconcilers
             .map(|(it, _)| it.identity.name.as_str())
             .collect();
-        for name in revision.guests.keys().chain(&revision.only) {
+        for name in self.names() {
             if known.contains(&name.as_str()) {
                 continue;
             }
@@ -52,7 +60,18 @@ impl Revision {
                 ),
             }
         }
-        Ok(revision)
+        Ok(())
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.guests.keys().chain(&self.only)
+    }
+
+    /// The reconcilers that no document has had so far.
+    pub(super) fn unused(&self) -> BTreeSet<String> {
+        let found = self.found.lock();
+        let unused = self.names().filter(|name| !found.contains(*name));
+        unused.cloned().collect()
     }
 
     /// Whether any guest is another one.
@@ -64,7 +83,7 @@ impl Revision {
     pub(super) fn without_guests(&self) -> Self {
         Self {
             guests: BTreeMap::new(),
-            only: self.only.clone(),
+            ..self.clone()
         }
     }
 
@@ -75,6 +94,7 @@ impl Revision {
             if document.identity.kind != Kind::Reconciler {
                 continue;
             }
+            self.found.lock().insert(document.identity.name.clone());
             if !self.only.is_empty() && !self.only.contains(&document.identity.name) {
                 configuration.remove(&document.identity);
                 continue;
@@ -141,7 +161,8 @@ mod tests {
         let other = folder.path().join("other.wasm");
         std::fs::write(&other, b"").unwrap();
         let guests = owned(&[&format!("hello={}", other.display())]);
-        let revision = Revision::new(&guests, &owned(&["hello"]), &configuration).unwrap();
+        let revision = Revision::new(&guests, &owned(&["hello"])).unwrap();
+        revision.check(&configuration).unwrap();
         revision.apply(&mut configuration);
         let left: Vec<_> = configuration.reconcilers().collect();
         assert_eq!(left.len(), 1);
@@ -152,8 +173,9 @@ mod tests {
     fn what_does_not_exist_is_said() {
         let (_folder, configuration) = configuration();
         let error = |guests: &[&str], only: &[&str]| {
-            let refused = Revision::new(&owned(guests), &owned(only), &configuration).unwrap_err();
-            format!("{refused:#}")
+            let revision = Revision::new(&owned(guests), &owned(only));
+            let checked = revision.and_then(|revision| revision.check(&configuration));
+            format!("{:#}", checked.unwrap_err())
         };
         assert_eq!(
             error(&[], &["helo"]),

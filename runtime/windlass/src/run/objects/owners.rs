@@ -26,6 +26,8 @@ pub(super) struct Owners {
     awaited: Option<String>,
     /// Whether this process has been at work.
     has_worked: bool,
+    /// Whether it waits for nobody: nobody sees what it does.
+    is_alone: bool,
 }
 
 /// The last heartbeat of an owner.
@@ -43,11 +45,23 @@ impl Owners {
             others: BTreeMap::new(),
             awaited: None,
             has_worked: false,
+            is_alone: false,
+        }
+    }
+
+    /// Of a process in a world of its own.
+    pub(super) fn alone() -> Self {
+        Self {
+            is_alone: true,
+            ..Self::new(String::new())
         }
     }
 
     /// Notes the heartbeats of all owners. Returns the owner that this process waits for.
     pub(super) fn judge(&mut self, heartbeats: &Heartbeats, now: Instant) -> Option<&str> {
+        if self.is_alone {
+            return None;
+        }
         self.others
             .retain(|owner, _| heartbeats.contains_key(owner));
         for (owner, heartbeat) in heartbeats {
