@@ -30,6 +30,8 @@ pub enum RequestVerdict {
     /// Reads and watches see the state of this many changes ago, or of the oldest change that is kept.
     /// Other requests are answered as usual.
     Behind(u64),
+    /// As [`Behind`](Self::Behind), but lists leave out what is not there any more: what a reader has late, and what it may have missed.
+    BehindLiving(u64),
     /// The connection breaks without an answer.
     Cut,
     /// Nothing is done and no answer comes, for as long as the client waits and the cluster is served.
@@ -85,6 +87,8 @@ pub enum FrameVerdict {
     Send,
     /// It is sent after this long, and all behind it later still.
     Delay(Duration),
+    /// It waits this long, and all behind it too; then the hook is asked about it again.
+    Later(Duration),
     /// The watcher never sees it.
     Drop,
     /// These bytes are sent instead.

@@ -55,6 +55,8 @@ pub(crate) struct Routed {
     pub(crate) body: Bytes,
     /// Reads see nothing newer than this version.
     pub(crate) as_of: u64,
+    /// Whether lists leave out what is not there any more.
+    pub(crate) only_living: bool,
     /// What it sees of the cluster, if it came through a virtual workspace of kcp; else everything.
     pub(crate) window: Option<Window>,
     pub(crate) kcp: Option<Arc<Kcp>>,
@@ -202,7 +204,7 @@ pub(crate) async fn handle(
         .collect();
     let call = Arc::new(call);
     cluster.record(&call);
-    let mut as_of = u64::MAX;
+    let (mut as_of, mut only_living) = (u64::MAX, false);
     match cluster
         .inner
         .hook
@@ -219,6 +221,10 @@ pub(crate) async fn handle(
         } => return Ok(scripted(code, retry_after, body)),
         RequestVerdict::Reply(reply) => return Ok(reply::reply(reply)),
         RequestVerdict::Behind(changes) => as_of = cluster.version().saturating_sub(changes),
+        RequestVerdict::BehindLiving(changes) => {
+            as_of = cluster.version().saturating_sub(changes);
+            only_living = true;
+        }
         RequestVerdict::Cut => return Err(Cut),
         RequestVerdict::Silence => {
             cluster.inner.closed.cancelled().await;
@@ -249,6 +255,7 @@ pub(crate) async fn handle(
         media_type,
         body,
         as_of,
+        only_living,
         window,
         kcp: served.kcp.clone(),
     };

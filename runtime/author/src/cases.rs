@@ -1,13 +1,17 @@
 //! The cases of `windlass test`: the first objects of a fleet, and what is done and expected then. Entry point: [`Case::all`].
 
 mod compare;
+mod fault;
 mod file;
 mod fleet;
 mod identity;
+mod state;
 mod steps;
 
 pub use compare::Difference;
 pub(crate) use compare::below;
+pub use fault::{CallName, Effect, Fault};
+pub use state::{Noise, State};
 pub use steps::{Pause, Place, Script};
 
 use crate::seed::{Asked, Layout, Seed, unreadable};
@@ -21,7 +25,7 @@ use steps::Step;
 pub const DOCUMENTS: &str = "windlass.yaml";
 
 /// One test of `tests/`: a folder with what is expected in the end, or a file of steps.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Case {
     /// The name of its folder, or of its file without the extension.
     pub name: String,
@@ -32,10 +36,14 @@ pub struct Case {
     no_clusters: bool,
     /// Each with its place, in a file of steps.
     steps: Vec<(Option<Place>, Step)>,
+    /// Faults under which it has to end as it does without.
+    pub faults: Vec<Fault>,
+    /// The test whose steps it has, if a file has none of its own.
+    of: Option<String>,
 }
 
 /// Where the first objects come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum First {
     /// The folder `seed`.
     Folder(PathBuf),
@@ -88,16 +96,44 @@ impl Case {
             );
         }
         let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
-        let cases = found.into_iter().filter(wanted);
+        let cases = found.clone().into_iter().filter(wanted);
         cases
-            .map(|(name, path)| {
-                if path.is_dir() {
-                    Self::of_folder(name, &path)
-                } else {
-                    Self::of_file(name, &path)
-                }
-            })
+            .map(|(name, path)| Self::of_path(name, &path)?.with_steps(&found))
             .collect()
+    }
+
+    fn of_path(name: String, path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            Self::of_folder(name, path)
+        } else {
+            Self::of_file(name, path)
+        }
+    }
+
+    /// With the steps of the test that it names, if it names one of these.
+    fn with_steps(self, tests: &BTreeMap<String, PathBuf>) -> Result<Self> {
+        let Some(of) = &self.of else {
+            return Ok(self);
+        };
+        let Some(path) = tests.get(of) else {
+            bail!(
+                "test {}: there is no test {of:?}, whose steps it asks for by `case`",
+                self.name
+            );
+        };
+        let other = Self::of_path(of.clone(), path)?;
+        if other.of.is_some() {
+            bail!(
+                "test {}: the test {of} has no steps of its own: name the one that has them in `case`",
+                self.name
+            );
+        }
+        Ok(Self {
+            name: self.name,
+            faults: self.faults,
+            of: self.of,
+            ..other
+        })
     }
 
     fn of_folder(name: String, folder: &Path) -> Result<Self> {
@@ -119,11 +155,16 @@ impl Case {
             no_clusters: false,
             first: First::Folder(folder.join("seed")),
             steps: vec![(None, Step::Expect(expect)), (None, Step::Absent(absent))],
+            faults: Vec::new(),
+            of: None,
         })
     }
 
     fn of_file(name: String, path: &Path) -> Result<Self> {
         let (file, steps) = file::read(path)?;
+        if let Some(of) = file.case {
+            return Self::of_faults(name, path, of, file.faults, &steps);
+        }
         if !steps.iter().any(|(_, step)| step.expects()) {
             bail!(
                 "{}: it expects nothing: add a step expect, absent or expectEvents",
@@ -148,7 +189,40 @@ impl Case {
             no_clusters: none && first.clusters.is_empty(),
             first: First::Steps(first),
             steps: placed.collect(),
+            faults: file.faults,
+            of: None,
         })
+    }
+
+    /// A file that has faults for the steps of another test.
+    fn of_faults(
+        name: String,
+        path: &Path,
+        of: String,
+        faults: Vec<Fault>,
+        steps: &[(Place, Step)],
+    ) -> Result<Self> {
+        if faults.is_empty() || !steps.is_empty() {
+            bail!(
+                "{}: with `case`, which is the test whose steps it has, write `faults` and no steps",
+                path.display()
+            );
+        }
+        Ok(Self {
+            name,
+            configuration: None,
+            first: First::Steps(Layout::default()),
+            no_clusters: false,
+            steps: Vec::new(),
+            faults,
+            of: Some(of),
+        })
+    }
+
+    /// The test that has its steps: itself, unless it is one of faults alone.
+    #[must_use]
+    pub fn steps_of(&self) -> &str {
+        self.of.as_deref().unwrap_or(&self.name)
     }
 
     /// The configuration file: the case's own, else the project's.

@@ -8,9 +8,12 @@ mod changes;
 mod kubeconfig;
 mod seeds;
 mod workspaces;
+mod world;
 
 pub(crate) use changes::Description;
 pub use changes::{Failure, Membership};
+pub use world::SeenEvent;
+pub(crate) use world::{CONDITION, SOMEBODY};
 
 use crate::seed::{LOCAL, Seed};
 use anyhow::{Context, Result, bail};
@@ -18,17 +21,18 @@ use changes::Members;
 use kubeconfig::KubeconfigFile;
 use parking_lot::Mutex;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_apiserver::{Cluster, Faults, Server};
+use windlass_apiserver::{Cluster, Server};
 use windlass_files::API_VERSION;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
+use world::World;
 
 /// How often the workspaces are looked at for the kubeconfig.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
@@ -40,7 +44,7 @@ const SHARDS: usize = 2;
 pub struct Simulated {
     /// Serves the clusters until it is dropped.
     server: Server,
-    faults: Arc<Faults>,
+    world: Arc<World>,
     /// A context for each cluster and workspace.
     kubeconfig: KubeconfigFile,
     stand_ins: Arc<Clusters>,
@@ -58,8 +62,8 @@ impl Simulated {
     /// # Errors
     /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
     pub async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
-        let faults = Arc::new(Faults::default());
-        let server = serve(seed, port, faults.clone()).await?;
+        let world = Arc::new(World::default());
+        let server = serve(seed, port, world.clone()).await?;
         if let Some(objects) = &seed.workspaces {
             workspaces::fill(&server, objects)?;
         }
@@ -78,7 +82,7 @@ impl Simulated {
         let fleet = Self {
             kubeconfig: KubeconfigFile::take(folder)?,
             server,
-            faults,
+            world,
             stand_ins,
             members: Mutex::default(),
             local,
@@ -130,6 +134,56 @@ impl Simulated {
         self.kubeconfig.write(&self.server.kubeconfig())
     }
 
+    /// The names of all clusters that are served, the local one and workspaces among them.
+    pub(crate) fn everywhere(&self) -> BTreeSet<String> {
+        let clusters = self.server.clusters().into_iter();
+        clusters.chain(self.workspaces()).collect()
+    }
+
+    /// Begins to note the events that watches send, in clusters that are there now. These are to come late, and not at all if their object
+    /// has changed once more by then.
+    pub fn watch_events(&self, late: Vec<SeenEvent>) {
+        let clusters = self.everywhere().into_iter();
+        let clusters = clusters.filter_map(|name| Some((name.clone(), self.cluster(&name)?)));
+        let clusters: HashMap<String, Cluster> = clusters.collect();
+        self.world.watch_events(late, clusters);
+    }
+
+    /// Ends that, and returns the events since then.
+    pub fn events(&self) -> Vec<SeenEvent> {
+        self.world.events()
+    }
+
+    /// Makes the caches of the next run begin so many changes ago, those of one cluster, or one of them.
+    pub fn begin_in_the_past(&self, cluster: &str, resource: Option<&str>, behind: u64) {
+        self.world.begin_in_the_past(cluster, resource, behind);
+    }
+
+    /// The name that faults know an object by: that of its generated name, else its own.
+    pub fn name_of(&self, cluster: &str, object: &str) -> Option<String> {
+        let found = world::find(&self.cluster(cluster)?, object)?;
+        let prefix = found["metadata"]["generateName"].as_str()?;
+        Some(format!("{prefix}*"))
+    }
+
+    /// Whether an object is there, as `v1/ConfigMap default/a`.
+    pub fn has(&self, cluster: &str, object: &str) -> bool {
+        let cluster = self.cluster(cluster);
+        cluster.is_some_and(|cluster| world::find(&cluster, object).is_some())
+    }
+
+    /// Changes an object as somebody else would. Returns in how many places; 0: it is not there.
+    pub fn change_as_somebody(&self, cluster: &str, object: &str) -> usize {
+        let cluster = self.cluster(cluster);
+        cluster.map_or(0, |cluster| world::change(&cluster, object))
+    }
+
+    /// Deletes an object as somebody else would. Returns whether it was there.
+    pub fn delete_as_somebody(&self, cluster: &str, object: &str) -> bool {
+        let cluster = self.cluster(cluster);
+        cluster.is_some_and(|cluster| world::delete(&cluster, object))
+    }
+
     /// The server's side of a cluster, or of a workspace by its path; `local` is the local one.
     pub(crate) fn cluster(&self, name: &str) -> Option<Cluster> {
         self.server.cluster(name)
@@ -144,10 +198,10 @@ fn config(server: &Server, name: &str) -> Result<ClusterConfig> {
 }
 
 /// Serves the clusters of a seed, empty.
-async fn serve(seed: &Seed, port: u16, faults: Arc<Faults>) -> Result<Server> {
+async fn serve(seed: &Seed, port: u16, world: Arc<World>) -> Result<Server> {
     let local = seed.local.iter().map(|_| LOCAL);
     let names = seed.clusters.keys().map(String::as_str).chain(local);
-    let mut builder = names.fold(Server::builder().hook(faults), |builder, name| {
+    let mut builder = names.fold(Server::builder().hook(world), |builder, name| {
         builder.cluster(name)
     });
     if seed.workspaces.is_some() {

@@ -115,6 +115,7 @@ impl Guest {
     ) -> Result<Arc<Self>, LoadError> {
         let history = History {
             clock: sandbox.options().clock.clone(),
+            door: sandbox.options().door.clone(),
             ..History::default()
         };
         let current = Current::prepare(sandbox, options, revision, history).await?;

@@ -36,6 +36,7 @@ mod clean;
 mod contract;
 mod wasmtime_errors;
 mod guest_clock;
+mod door;
 mod options;
 mod admission;
 mod cache;
@@ -57,6 +58,7 @@ pub use component::revision::{LoadError, Revision, Source};
 pub use component::section::{SectionError, with_config_schema};
 pub use description::kinds::CustomResource;
 pub use description::{DescriptionError, MissingRule};
+pub use door::{Asked, Door, Doorkeeper, Ending, Fate, HostCall};
 pub use engine::{Sandbox, SandboxError};
 pub use guest::code::snapshot::SnapshotError;
 pub use guest::{

@@ -1,5 +1,6 @@
 //! Limits of the engine, of a guest and of a tenant. The defaults are safe for untrusted guests. Entry points: [`Options`] and [`Limits`].
 
+use crate::door::Doorkeeper;
 use crate::guest_clock::GuestClock;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct Options {
     pub cache: Option<CacheOptions>,
     /// The clock that guests read. Default: the machine's.
     pub clock: GuestClock,
+    /// Who decides how the calls of guests end. Default: nobody, each ends by itself.
+    pub door: Doorkeeper,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             compiler: Compiler::InProcess,
             cache: None,
             clock: GuestClock::default(),
+            door: Doorkeeper::default(),
         }
     }
 }

@@ -6,8 +6,8 @@ mod authors;
 mod operators;
 
 pub(crate) use authors::{
-    BuildArgs, CheckArgs, CrdsArgs, DevArgs, FleetArgs, NewArgs, PullArgs, PushArgs, RegistryArgs,
-    RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
+    BuildArgs, CheckArgs, CrashArgs, CrdsArgs, DevArgs, FleetArgs, NewArgs, PullArgs, PushArgs,
+    RegistryArgs, RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, Baseline, GetArgs, KcpCommand, PlanArgs, PreflightArgs, PublishArgs, RbacArgs,
@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, preflight, types, get, requeue and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, preflight, types, get, requeue and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -100,6 +100,10 @@ pub(crate) enum Command {
     /// For each folder DIR/tests/NAME: fills in-memory clusters from its `seed`, as `dev` does, runs DIR/windlass.yaml or its own until
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
+    ///
+    /// With --crash each test runs many more times, each time with a fault at another call of the guest: its run is killed, the call
+    /// fails, the object is changed by somebody, the process restarts with old caches. Each run must end with the same objects. A failure
+    /// is printed as a file for DIR/tests that shows it again.
     Test(TestArgs),
     /// Serve clusters in memory to the unit tests of a guest
     ///

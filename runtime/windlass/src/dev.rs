@@ -110,10 +110,19 @@ pub(crate) async fn fleet(
     folder: &Path,
 ) -> Result<(Arc<Simulated>, Arc<StandIns>)> {
     let fleet = Arc::new(Simulated::start(seed, port, folder).await?);
+    let stand_ins = stand_ins(&fleet, configuration)?;
+    Ok((fleet, Arc::new(stand_ins)))
+}
+
+/// The clusters of a fleet for one run, in place of those of the documents.
+///
+/// # Errors
+/// When a Provider `kcp` does not find its workspace.
+pub(crate) fn stand_ins(fleet: &Arc<Simulated>, configuration: &Configuration) -> Result<StandIns> {
     let mut providers = workspaces::providers(fleet.server(), configuration, fleet.kubeconfig())?;
     providers.extend(fleet.provider.clone());
     let (counted, members) = (fleet.clone(), fleet.clone());
-    let stand_ins = StandIns {
+    Ok(StandIns {
         local: fleet.local.clone(),
         providers,
         expected: Box::new(move || {
@@ -129,8 +138,7 @@ pub(crate) async fn fleet(
             }
         }),
         changes: Box::new(move |cluster| counted.changes(cluster)),
-    };
-    Ok((fleet, Arc::new(stand_ins)))
+    })
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let filter = cli.log.as_deref().or(variable.as_deref());
     // Tests and builds print their results themselves.
     let usual = match cli.command {
+        // Runs fail on purpose.
+        Command::Test(ref args) if args.crash.crash => "error",
         Command::Test(_) | Command::Rules(_) | Command::Build(_) => "warn",
         Command::Push(_) | Command::Pull(_) => "warn",
         Command::Check(_) | Command::Crds(_) => "warn",

@@ -70,6 +70,8 @@ pub(crate) struct RunOptions {
     pub(crate) gives_up: Option<u32>,
     /// What is done each time that nothing is left to do, before the end: it returns when to look again, or the end. None: nothing.
     pub(crate) then: Option<Box<dyn FnMut() -> Option<Then> + Send>>,
+    /// How fast a run that ends when idle looks whether it is, and how many keys run at once.
+    pub(crate) pace: Pace,
     /// Notes what no rule grants, and allows it, in memory only. None: it is denied.
     pub(crate) needs: Option<ReconcilerNeeds>,
     /// Copies of the clusters in place of the clusters themselves; none: it is no rehearsal.
@@ -82,12 +84,35 @@ pub(crate) struct RunOptions {
     pub(crate) stop: CancellationToken,
 }
 
+/// The pace of a run that ends when idle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// How often the manager is asked whether it is idle.
+    pub(crate) idle_interval: Duration,
+    /// How many times in a row it must be.
+    pub(crate) idle_times: u32,
+    /// Whether one key runs at a time, and lists are not streamed, so that one run is like the next: for tests under faults.
+    pub(crate) is_serial: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            idle_interval: idle::INTERVAL,
+            idle_times: idle::STEADY,
+            is_serial: false,
+        }
+    }
+}
+
 /// What is to happen before a run looks again whether nothing is left to do.
 pub(crate) struct Then {
     /// Time that passes.
     pub(crate) wait: Duration,
     /// How far the clocks of the queue and of guests move forward before that.
     pub(crate) clock: Duration,
+    /// Whether every object of every reconciler runs again.
+    pub(crate) resync: bool,
 }
 
 /// Which clusters are to be engaged, by their names.
@@ -291,17 +316,27 @@ async fn end_when_idle(
         let patience = Patience {
             timeout: options.idle.idle_timeout.0,
             failures: options.gives_up,
+            interval: options.pace.idle_interval,
+            times: options.pace.idle_times,
         };
         let wait = idle::wait(&app, options.simulated.as_deref(), patience);
         let report = stop.run_until_cancelled(wait).await?;
         let then = options.then.as_mut().filter(|_| report.busy.is_empty());
-        let Some(Then { wait, clock }) = then.and_then(|then| then()) else {
+        let Some(Then {
+            wait,
+            clock,
+            resync,
+        }) = then.and_then(|then| then())
+        else {
             stop.cancel();
             return Some(report);
         };
         if !clock.is_zero() {
             options.engine.clock.advance(clock);
             app.manager.advance(clock);
+        }
+        if resync {
+            app.manager.resync_all();
         }
         stop.run_until_cancelled(sleep(wait)).await?;
     }
@@ -310,7 +345,12 @@ async fn end_when_idle(
 /// A manager with the local cluster of the Manager, or with in-memory clusters.
 fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
-    let mut builder = Manager::builder().options(manager_options(&spec)?);
+    let mut manager_options = manager_options(&spec)?;
+    if options.pace.is_serial {
+        manager_options.concurrency.global = 1;
+        manager_options.caches.streaming_lists = false;
+    }
+    let mut builder = Manager::builder().options(manager_options);
     if let Some(simulated) = &options.simulated {
         if let Some(local) = &simulated.local {
             builder = builder.local(local.clone());

@@ -30,6 +30,8 @@ mod from_cluster;
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
+#[path = "program/faults.rs"]
+mod faults;
 #[path = "program/holding.rs"]
 mod holding;
 #[path = "program/hub.rs"]

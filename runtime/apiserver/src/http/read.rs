@@ -135,8 +135,13 @@ fn page(
         .filter(|limit| *limit > 0 && freshness != Freshness::Any);
     let prefix = request.prefix();
     let from = token.as_ref().map(|token| token.start.as_str());
-    let keep = |object: &Object| selected(object, resource, selection);
     let page = request.cluster.with(|state| {
+        let id = resource.collection();
+        let keep = |object: &Object| {
+            let key = || key(&object.head.namespace, &object.head.name);
+            selected(object, resource, selection)
+                && (!request.only_living || state.store.get(&id, &key()).is_some())
+        };
         state.store.page(
             &resource.collection(),
             &prefix,

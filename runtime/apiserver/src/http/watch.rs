@@ -253,6 +253,11 @@ impl Watcher {
                             return Some((Ok(Frame::data(line)), self));
                         }
                     }
+                    FrameVerdict::Later(time) => {
+                        self.ready.push_front(line);
+                        let cut = self.cut.clone();
+                        let _ = cut.run_until_cancelled(tokio::time::sleep(time)).await;
+                    }
                     FrameVerdict::Replace(other) => return Some((Ok(Frame::data(other)), self)),
                     FrameVerdict::Drop => {}
                     FrameVerdict::End => return None,

@@ -4,6 +4,7 @@ use super::identity::Identity;
 use super::steps::Place;
 use serde::Serialize;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The longest value that is shown, in characters.
@@ -25,6 +26,14 @@ pub struct Difference {
     pub(super) expected: Option<Json>,
     /// The actual value, if any.
     pub(super) found: Option<Json>,
+}
+
+impl Difference {
+    /// Where it is: the cluster and the object.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("cluster {}, {}", self.cluster, self.object)
+    }
 }
 
 /// Returns every field of `expected` that differs in `found`. Fields that are not expected may have any value. `null` expects that
@@ -52,6 +61,33 @@ pub(super) fn present(
                 found,
             }),
     );
+}
+
+/// Returns every field that differs between an object and the expected one, in both directions.
+pub(super) fn equal(
+    cluster: &str,
+    object: &str,
+    expected: Option<&Json>,
+    found: Option<&Json>,
+    differences: &mut Vec<Difference>,
+) {
+    let mut mismatches = Vec::new();
+    match (expected, found) {
+        (Some(expected), Some(found)) => {
+            differ_exactly(expected, found, String::new(), &mut mismatches);
+        }
+        (None, None) => {}
+        (expected, found) => mismatches.push((String::new(), expected.cloned(), found.cloned())),
+    }
+    let differing = mismatches.into_iter();
+    differences.extend(differing.map(|(path, expected, found)| Difference {
+        step: None,
+        cluster: cluster.to_owned(),
+        object: object.to_owned(),
+        path,
+        expected,
+        found,
+    }));
 }
 
 /// An object that must not exist.
@@ -108,6 +144,28 @@ fn differ(expected: &Json, found: Option<&Json>, path: String, mismatches: &mut 
         }
         (expected, Some(found)) if expected == found => {}
         (expected, found) => mismatches.push((path, Some(expected.clone()), found.cloned())),
+    }
+}
+
+fn differ_exactly(expected: &Json, found: &Json, path: String, mismatches: &mut Vec<Mismatch>) {
+    match (expected, found) {
+        (Json::Object(fields), Json::Object(there)) => {
+            let keys: BTreeSet<&String> = fields.keys().chain(there.keys()).collect();
+            for key in keys {
+                let path = below(&path, key);
+                match (fields.get(key), there.get(key)) {
+                    (Some(one), Some(other)) => differ_exactly(one, other, path, mismatches),
+                    (one, other) => mismatches.push((path, one.cloned(), other.cloned())),
+                }
+            }
+        }
+        (Json::Array(items), Json::Array(there)) if items.len() == there.len() => {
+            for (index, (one, other)) in items.iter().zip(there).enumerate() {
+                differ_exactly(one, other, format!("{path}[{index}]"), mismatches);
+            }
+        }
+        (one, other) if one == other => {}
+        (one, other) => mismatches.push((path, Some(one.clone()), Some(other.clone()))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads a file of steps. Entry point: [`read`].
 
+use super::fault::Fault;
 use super::steps::{Joins, Place, Step};
 use crate::seed::{LOCAL, Layout, objects};
 use crate::simulated::{Description, Failure};
@@ -21,6 +22,13 @@ pub(super) struct File {
     /// The documents, if not those of the project. Relative to the file.
     #[serde(default)]
     pub(super) configuration: Option<PathBuf>,
+    /// The test whose steps these are, if the file has none of its own.
+    #[serde(default)]
+    pub(super) case: Option<String>,
+    /// Faults under which the steps have to end as they do without.
+    #[serde(default)]
+    pub(super) faults: Vec<Fault>,
+    #[serde(default)]
     steps: Vec<StepFields>,
 }
 

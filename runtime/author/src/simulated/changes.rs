@@ -199,7 +199,7 @@ impl Simulated {
                     code: BAD_GATEWAY,
                     retry_after: None,
                 };
-                let rule = self.faults.add(Rule::new(fault).cluster(name));
+                let rule = self.world.faults.add(Rule::new(fault).cluster(name));
                 served.cut_watches();
                 Failed::Errors(rule)
             }
@@ -216,14 +216,14 @@ impl Simulated {
         let failed = found(&mut members, name)?.failed.take();
         match (failed, self.server.cluster(name)) {
             (Some(Failed::Unreachable), Some(served)) => served.down(false),
-            (Some(Failed::Errors(rule)), _) => drop(self.faults.remove(rule)),
+            (Some(Failed::Errors(rule)), _) => drop(self.world.faults.remove(rule)),
             _ => {}
         }
         Ok(())
     }
 
     /// Moves the clocks of all clusters forward, also of those that join later.
-    pub(crate) fn advance(&self, by: Duration) {
+    pub fn advance(&self, by: Duration) {
         let mut members = self.members.lock();
         members.ahead = members.ahead.saturating_add(by);
         let names = self.server.clusters().into_iter();

@@ -135,6 +135,13 @@ impl ManagerHandle {
         true
     }
 
+    /// The same for every controller.
+    pub fn resync_all(&self) {
+        for registration in self.core.registrations.all() {
+            self.core.watches.running().enqueue_all(registration.id);
+        }
+    }
+
     /// Enqueues a key at once, in every controller of that name, or in all that work in the cluster. Returns in how many.
     #[must_use]
     pub fn requeue(&self, request: &Request, controller: Option<&ControllerName>) -> usize {

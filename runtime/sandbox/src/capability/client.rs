@@ -4,12 +4,13 @@ use super::access::only_cached_reads;
 use crate::contract::handle::{ClusterHandle, Reach, Refused};
 use crate::contract::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
 use crate::contract::windlass::runtime::types::ApiError as WitApiError;
+use crate::door::{self, Asked};
 use crate::instance::answers::AnswerBudget;
 use crate::instance::call::Call;
 use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use wasmtime::component::Resource;
-use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
+use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode, Reply};
 use windlass_fleet::{ApiCode, Client};
 
 /// Objects in a page, unless the guest asks for a number.
@@ -41,8 +42,11 @@ impl wit::HostCluster for Call {
             return Err(only_cached_reads().into());
         }
         let client = client.clone().charged_to(budget.clone());
-        let found = client.get(&kind.into(), &key.into(), &options).await?;
-        Ok(found.map(|json| budget.object(&json)).transpose()?)
+        let operation = Operation::Get(kind.into(), key.into(), options);
+        match self.perform(client, operation).await? {
+            Reply::Object(json) => Ok(Some(budget.object(&json)?)),
+            _ => Ok(None),
+        }
     }
 
     async fn list(
@@ -59,8 +63,11 @@ impl wit::HostCluster for Call {
             return Err(only_cached_reads().into());
         }
         let client = client.clone().charged_to(budget.clone());
-        let page = client.list(&kind.into(), &options).await?;
-        Ok(budget.page(page).await?)
+        let operation = Operation::List(kind.into(), options);
+        match self.perform(client, operation).await? {
+            Reply::Page(page) => Ok(budget.page(page).await?),
+            _ => Err(other_reply().into()),
+        }
     }
 
     async fn create(
@@ -70,11 +77,8 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, budget) = self.write(&cluster)?;
-        let stored = client
-            .create(&kind.into(), object.into(), &options.into())
-            .await?;
-        Ok(budget.object(&stored)?)
+        let operation = Operation::Create(kind.into(), object.into(), options.into());
+        self.stored(&cluster, operation).await
     }
 
     async fn update(
@@ -84,11 +88,8 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, budget) = self.write(&cluster)?;
-        let stored = client
-            .update(&kind.into(), object.into(), &options.into())
-            .await?;
-        Ok(budget.object(&stored)?)
+        let operation = Operation::Update(kind.into(), object.into(), options.into());
+        self.stored(&cluster, operation).await
     }
 
     async fn patch(
@@ -100,17 +101,14 @@ impl wit::HostCluster for Call {
         patch: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, budget) = self.write(&cluster)?;
-        let stored = client
-            .patch(
-                &kind.into(),
-                &key.into(),
-                patch_type.into(),
-                patch.into(),
-                &options.into(),
-            )
-            .await?;
-        Ok(budget.object(&stored)?)
+        let operation = Operation::Patch(
+            kind.into(),
+            key.into(),
+            patch_type.into(),
+            patch.into(),
+            options.into(),
+        );
+        self.stored(&cluster, operation).await
     }
 
     async fn apply(
@@ -120,11 +118,8 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::ApplyOptions,
     ) -> Result<String, Refused> {
-        let (client, budget) = self.write(&cluster)?;
-        let stored = client
-            .apply(&kind.into(), object.into(), &options.into())
-            .await?;
-        Ok(budget.object(&stored)?)
+        let operation = Operation::Apply(kind.into(), object.into(), options.into());
+        self.stored(&cluster, operation).await
     }
 
     async fn delete(
@@ -135,9 +130,8 @@ impl wit::HostCluster for Call {
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
         let (client, _) = self.write(&cluster)?;
-        Ok(client
-            .delete(&kind.into(), &key.into(), &options.into())
-            .await?)
+        let operation = Operation::Delete(kind.into(), key.into(), options.into());
+        self.perform(client, operation).await.map(drop)
     }
 
     async fn delete_collection(
@@ -148,9 +142,16 @@ impl wit::HostCluster for Call {
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
         let (client, _) = self.write(&cluster)?;
-        Ok(client
-            .delete_collection(&kind.into(), &selection.into(), &options.into())
-            .await?)
+        let (kind, selection) = (kind.into(), selection.into());
+        let options = options.into();
+        let delete = client.delete_collection(&kind, &selection, &options);
+        match self.passage() {
+            None => Ok(delete.await?),
+            Some(passage) => {
+                let asked = Asked::DeleteCollection(&kind, &selection);
+                passage.fate(&client, asked).of(delete).await
+            }
+        }
     }
 
     fn record_event(&mut self, cluster: Handle, event: wit::Event) -> wasmtime::Result<()> {
@@ -189,7 +190,8 @@ impl wit::HostCluster for Call {
         let operations = operations.into_iter();
         let operations = operations.map(|operation| (Ok(client.clone()), operation));
         let operations = operations.collect();
-        Ok(self.answer_budget().batch(operations).await)
+        let passage = self.passage();
+        self.answer_budget().batch(operations, passage).await
     }
 
     async fn drop(&mut self, cluster: Handle) -> wasmtime::Result<()> {
@@ -212,6 +214,25 @@ impl Call {
         self.spend(1)?;
         let budget = self.answer_budget();
         Ok((client.charged_to(budget.clone()), budget))
+    }
+
+    /// Runs an operation, through the door.
+    fn perform(
+        &self,
+        client: Client,
+        operation: Operation,
+    ) -> impl Future<Output = Result<Reply, Refused>> + Send + use<> {
+        let passage = self.passage();
+        async move { door::run(passage.as_ref(), &client, operation).await }
+    }
+
+    /// Runs a write, which takes a call from the limit of this call, and returns the object as the server keeps it.
+    async fn stored(&mut self, cluster: &Handle, operation: Operation) -> Result<String, Refused> {
+        let (client, budget) = self.write(cluster)?;
+        match self.perform(client, operation).await? {
+            Reply::Object(json) => Ok(budget.object(&json)?),
+            _ => Err(other_reply().into()),
+        }
     }
 
     /// An operation of a batch, with the bounds of the function with its name.
@@ -247,4 +268,9 @@ impl Call {
         }
         self.spend(operations).err()
     }
+}
+
+/// The fleet's client has an answer of its own sort for each operation.
+fn other_reply() -> ApiError {
+    ApiError::host(ApiCode::Other, "the answer is one to another call")
 }

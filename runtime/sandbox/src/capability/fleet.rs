@@ -58,7 +58,8 @@ impl wit::Host for Call {
             .into_iter()
             .map(|(name, operation)| (self.other(&name), self.operation(operation)))
             .collect();
-        Ok(self.answer_budget().batch(operations).await)
+        let passage = self.passage();
+        self.answer_budget().batch(operations, passage).await
     }
 }
 

@@ -1,9 +1,11 @@
 //! From the fleet's answers to those of the contract, within the limits of the guest. Entry points: the methods of [`AnswerBudget`].
 
 use super::convert::text;
+use crate::contract::handle::Refused;
 use crate::contract::windlass::runtime::client as wit;
 use crate::contract::windlass::runtime::fleet::ClusterInfo;
 use crate::contract::windlass::runtime::types;
+use crate::door::{self, Passage};
 use crate::instance::answers::{AnswerBudget, FEWER};
 use crate::instance::memory::Size;
 use crate::tenant::usage::Limit;
@@ -63,25 +65,34 @@ impl AnswerBudget {
     }
 
     /// Runs operations, each with its client, some of them at once. Each answer is charged as it becomes text; the server's bytes are
-    /// released by then. The answers have the order of the operations.
+    /// released by then. The answers have the order of the operations. A trap: the door ended the run.
     pub(super) async fn batch(
         self: &Arc<Self>,
         operations: Vec<(Result<Client, ApiError>, Operation)>,
-    ) -> Vec<Result<wit::Reply, types::ApiError>> {
+        passage: Option<Passage>,
+    ) -> wasmtime::Result<Vec<Result<wit::Reply, types::ApiError>>> {
         let mut runs = Vec::with_capacity(operations.len());
         for (client, operation) in operations {
-            runs.push(self.clone().run(client, operation));
+            runs.push(self.clone().run(client, operation, passage.clone()));
         }
-        collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await
+        let answers = collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await;
+        let answers = answers.into_iter().map(|answer| match answer {
+            Ok(reply) => Ok(Ok(reply)),
+            Err(Refused::Api(error)) => Ok(Err(error.into())),
+            Err(Refused::Trap(trap)) => Err(trap),
+        });
+        answers.collect()
     }
 
     async fn run(
         self: Arc<Self>,
         client: Result<Client, ApiError>,
         operation: Operation,
-    ) -> Result<wit::Reply, types::ApiError> {
+        passage: Option<Passage>,
+    ) -> Result<wit::Reply, Refused> {
         let client = client?.charged_to(self.clone());
-        Ok(self.reply(client.run(operation).await?).await?)
+        let reply = door::run(passage.as_ref(), &client, operation).await?;
+        Ok(self.reply(reply).await?)
     }
 
     async fn reply(&self, reply: Reply) -> Result<wit::Reply, ApiError> {

@@ -2,6 +2,7 @@
 
 use crate::admission::memory::Reservation;
 use crate::contract::handle::ClusterHandle;
+use crate::door::Passage;
 use crate::guest_clock::GuestClock;
 use crate::instance::answers::AnswerBudget;
 use crate::instance::memory::Meter;
@@ -202,6 +203,15 @@ impl Call {
         self.answer_budget = None;
         let budget = AnswerBudget::new(&self.guest);
         self.answer_budget.insert(budget).clone()
+    }
+
+    /// The way of its calls through the door. `None`: nobody stands there, or it is no reconcile.
+    pub(crate) fn passage(&self) -> Option<Passage> {
+        let Purpose::Reconcile(context) = &self.purpose else {
+            return None;
+        };
+        let door = &self.guest.history.door;
+        door.passage(&self.guest.name, context)
     }
 
     /// Takes calls of cluster functions from the limit of this call.

@@ -5,6 +5,7 @@
 //! * A restricted grant bounds the calls of earlier configurations too.
 
 use crate::description::kinds::plural_of;
+use crate::door::Doorkeeper;
 use crate::guest_clock::GuestClock;
 use crate::journal::LogRate;
 use crate::options::Limits;
@@ -48,6 +49,8 @@ pub(crate) struct History {
     pub(crate) denials: Arc<Denials>,
     /// The clock that it reads.
     pub(crate) clock: GuestClock,
+    /// The door that its calls pass.
+    pub(crate) door: Doorkeeper,
     /// The grant in effect, which also bounds calls of earlier configurations. `None`: the guest does not serve yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }

@@ -83,6 +83,25 @@ pub(crate) struct TestArgs {
     /// Write the results to this file too, as XML of JUnit
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     pub(crate) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) crash: CrashArgs,
+}
+
+/// `test --crash`.
+#[derive(Debug, Args)]
+pub(crate) struct CrashArgs {
+    /// Run each test under faults, one at each call: it must end as it does without
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) crash: bool,
+    /// How long to try faults, in all tests together [default: 60s]
+    #[arg(long, value_name = "DURATION", requires = "crash")]
+    pub(crate) budget: Option<Interval>,
+    /// The order of the faults [default: random]
+    #[arg(long, value_name = "NUMBER", requires = "crash")]
+    pub(crate) seed: Option<u64>,
+    /// Most faults in one run: with 2 or 3 also several, once all single ones are tried [default: 1]
+    #[arg(long, value_name = "NUMBER", requires = "crash", value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub(crate) depth: Option<u8>,
 }
 
 /// `rules`.

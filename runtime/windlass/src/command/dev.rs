@@ -8,7 +8,7 @@ use crate::dev::native::{BuilderOfOthers, Natives};
 use crate::guests::component::small_sandbox;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, Rebuild, RunOptions};
+use crate::run::{self, Pace, Rebuild, RunOptions};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -99,6 +99,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         idle: args.idle,
         gives_up: None,
         then: None,
+        pace: Pace::default(),
         needs: None,
         rehearsal: None,
         natives: natives.guests(),

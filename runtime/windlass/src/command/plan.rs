@@ -22,7 +22,7 @@ use crate::command::rbac;
 use crate::config::load::Configuration;
 use crate::run::idle::Report;
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, Rehearsal, RunOptions, manager_options};
+use crate::run::{self, Pace, Rehearsal, RunOptions, manager_options};
 use crate::status::process::raise_descriptor_limit;
 use anyhow::{Result, bail};
 use batches::Batches;
@@ -172,6 +172,7 @@ impl Planning {
             },
             gives_up: Some(MOST_FAILURES),
             then: None,
+            pace: Pace::default(),
             needs: None,
             rehearsal: Some(Arc::new(rehearsal)),
             natives: NativeGuests::default(),

@@ -2,7 +2,7 @@
 
 use crate::cli::{Format, RunArgs};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, RunOptions};
+use crate::run::{self, Pace, RunOptions};
 use std::process::ExitCode;
 use windlass_sandbox::{NativeGuests, Options};
 
@@ -25,6 +25,7 @@ pub(crate) async fn execute(
         idle: args.idle,
         gives_up: None,
         then: None,
+        pace: Pace::default(),
         needs: None,
         rehearsal: None,
         natives: NativeGuests::default(),

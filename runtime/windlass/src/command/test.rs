@@ -1,5 +1,6 @@
 //! `windlass test`: runs a guest's component against an in-memory fleet, and compares the result. Entry point: [`execute`].
 
+mod crash;
 mod junit;
 pub(super) mod runner;
 
@@ -10,6 +11,7 @@ use crate::output::{Tone, count};
 use crate::run;
 use crate::run::signals::stop_on_signals;
 use anyhow::{Context, Result};
+use crash::Crash;
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +35,9 @@ struct Report {
     passed: usize,
     failed: usize,
     cases: Vec<Outcome>,
+    /// The seed of a test under faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
 }
 
 /// Builds the guests of the cases, and runs one case after the other.
@@ -101,11 +106,18 @@ async fn once(
         passed: 0,
         failed: 0,
         cases: Vec::new(),
+        seed: None,
     };
     let file = args.folder.join(DOCUMENTS);
     let mut denied = Vec::new();
-    for case in Case::all(&args.folder, &args.cases)? {
-        let outcome = runner.run(&case).await?;
+    let cases = Case::all(&args.folder, &args.cases)?;
+    let mut search = args.crash.search(cases.len());
+    for case in cases {
+        let outcome = match &mut search {
+            Some(search) => search.of(&mut runner, &case).await?,
+            None if case.faults.is_empty() => runner.run(&case).await?,
+            None => crash::replay(&mut runner, &case).await?,
+        };
         // A case with documents of its own has rules of its own.
         if case.configuration(&args.folder) == file {
             denied.extend(outcome.denied.clone());
@@ -117,8 +129,11 @@ async fn once(
         report.failed += usize::from(!outcome.passed);
         report.cases.push(outcome);
     }
+    report.seed = search.map(|search| search.seed);
     let denied = joined(denied);
-    keep_denials(&args.folder, &denied)?;
+    if !args.crash.crash {
+        keep_denials(&args.folder, &denied)?;
+    }
     if let Some(file) = &args.junit {
         let written = std::fs::write(file, junit::text(&report));
         written.with_context(|| format!("write {}", file.display()))?;
@@ -183,7 +198,12 @@ fn print(outcome: &Outcome) {
     } else {
         Tone::Bad.paint("FAILED")
     };
-    anstream::println!("{word}  {}  ({:.1} s)", outcome.name, outcome.seconds);
+    let tried = outcome.crash.as_ref().map(Crash::tried).unwrap_or_default();
+    anstream::println!(
+        "{word}  {}  ({:.1} s){tried}",
+        outcome.name,
+        outcome.seconds
+    );
     for line in junit::reasons(outcome).lines() {
         anstream::println!("        {line}");
     }
@@ -191,6 +211,10 @@ fn print(outcome: &Outcome) {
 
 fn print_sum(report: &Report, denied: &[Lack]) {
     let tests = count((report.passed + report.failed) as u64, "test");
+    let tests = match report.seed {
+        Some(seed) => format!("{tests} under faults, seed {seed}"),
+        None => tests,
+    };
     if report.failed == 0 {
         anstream::println!("{} {tests}", Tone::Good.paint("passed"));
         return;

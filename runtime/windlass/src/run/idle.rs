@@ -17,11 +17,11 @@ use windlass_fleet::Cluster;
 use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::manager::KeyFilter;
 
-/// How often the manager is asked.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// How often the manager is asked, usually.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// How many times in a row the manager must be idle. A write may cause an event a moment later.
-const STEADY: u32 = 3;
+/// How many times in a row the manager must be idle, usually. A write may cause an event a moment later.
+pub(super) const STEADY: u32 = 3;
 
 /// The longest time in which guests are loaded that does not count: there may be many, and the file of one may be on a server that is gone.
 const LOADING: Duration = Duration::from_secs(15 * 60);
@@ -77,6 +77,10 @@ pub(crate) struct Patience {
     pub(crate) timeout: Duration,
     /// Until only keys are left that have failed so often in a row; none: until the timeout.
     pub(crate) failures: Option<u32>,
+    /// How often the manager is asked.
+    pub(crate) interval: Duration,
+    /// How many times in a row it must be idle.
+    pub(crate) times: u32,
 }
 
 impl Patience {
@@ -111,10 +115,10 @@ pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Pati
             0
         };
         let is_over = waited.time >= patience.timeout || waited.loading >= LOADING;
-        if steady.max(hopeless) >= STEADY || is_over {
+        if steady.max(hopeless) >= patience.times || is_over {
             return report(app, simulated, start.elapsed(), snapshot);
         }
-        sleep(INTERVAL).await;
+        sleep(patience.interval).await;
     }
 }
 
@@ -381,6 +385,8 @@ mod tests {
         let patience = Patience {
             timeout: Duration::from_secs(60),
             failures: Some(10),
+            interval: INTERVAL,
+            times: STEADY,
         };
         assert!(!patience.is_used_up(None) && !patience.is_used_up(Some(9)));
         assert!(patience.is_used_up(Some(10)));

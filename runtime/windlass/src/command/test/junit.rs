@@ -37,7 +37,11 @@ pub(super) fn reasons(case: &Outcome) -> String {
         .problems
         .iter()
         .map(|problem| problem.replace('\n', "\n  "));
-    let all: Vec<String> = differences.chain(problems).collect();
+    let left = differences.chain(problems);
+    let all: Vec<String> = match case.crash.as_ref().and_then(|it| it.schedule.as_ref()) {
+        Some(schedule) => schedule.reasons(left),
+        None => left.collect(),
+    };
     all.join("\n")
 }
 
@@ -71,10 +75,12 @@ mod tests {
             differences: Vec::new(),
             problems,
             denied: Vec::new(),
+            crash: None,
         };
         let report = Report {
             passed: 1,
             failed: 1,
+            seed: None,
             cases: vec![
                 case("good", Vec::new()),
                 case("\"bad\"", vec!["a <b> & \u{7}c".to_owned()]),

@@ -1,11 +1,12 @@
 //! Runs the cases of a project. Entry point: [`Runner`].
 
+use super::crash::{Crash, Stage};
 use crate::cli::IdleArgs;
 use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
 use crate::dev;
 use crate::guests::{Lack, ReconcilerNeeds};
-use crate::run::{self, RunOptions, Then};
+use crate::run::{self, Pace, RunOptions, Then};
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -35,6 +36,9 @@ pub(in crate::command) struct Outcome {
     pub(super) problems: Vec<String>,
     /// What was denied to its reconcilers.
     pub(in crate::command) denied: Vec<Lack>,
+    /// What a test under faults tried, and what it found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) crash: Option<Crash>,
 }
 
 /// Runs cases of one project.
@@ -109,8 +113,13 @@ impl Runner {
             gives_up: Some(MOST_FAILURES),
             then: Some(Box::new(move || {
                 let Pause { wait, clock } = steps.lock().next(&fleet)?;
-                Some(Then { wait, clock })
+                Some(Then {
+                    wait,
+                    clock,
+                    resync: false,
+                })
             })),
+            pace: Pace::default(),
             needs: self.needs.clone(),
             rehearsal: None,
             natives: NativeGuests::default(),
@@ -139,6 +148,26 @@ impl Runner {
             differences,
             problems,
             denied: report.denied,
+            crash: None,
+        })
+    }
+
+    /// What the runs of a case under faults have in common, once its guests are built.
+    ///
+    /// # Errors
+    /// When the documents or the seed cannot be read, or a guest does not build.
+    pub(super) async fn stage(&mut self, case: &Case) -> Result<Stage> {
+        let file = case.configuration(&self.project);
+        let configuration = configuration(&file)?;
+        self.build(&configuration).await?;
+        Ok(Stage {
+            seed: case.seed(dev::asked(&configuration))?,
+            case: case.clone(),
+            file,
+            configuration,
+            timeout: self.timeout,
+            engine: self.engine.clone(),
+            stop: self.stop.clone(),
         })
     }
 
