@@ -92,9 +92,10 @@ enum Verdict {
 pub(super) struct Search {
     pub(super) seed: u64,
     depth: usize,
-    ends: Instant,
+    /// The time that is left, without that of builds.
+    time: Duration,
     /// The cases that are left.
-    left: u32,
+    cases: u32,
 }
 
 impl CrashArgs {
@@ -103,8 +104,8 @@ impl CrashArgs {
         self.crash.then(|| Search {
             seed: self.seed.unwrap_or_else(|| u64::from(fastrand::u32(..))),
             depth: usize::from(self.depth.unwrap_or(1)),
-            ends: Instant::now() + self.budget.map_or(BUDGET, |budget| budget.0),
-            left: u32::try_from(cases).unwrap_or(u32::MAX),
+            time: self.budget.map_or(BUDGET, |budget| budget.0),
+            cases: u32::try_from(cases).unwrap_or(u32::MAX),
         })
     }
 }
@@ -115,16 +116,22 @@ impl Search {
     /// # Errors
     /// When a guest does not build, nothing can start, or a signal comes.
     pub(super) async fn of(&mut self, runner: &mut Runner, case: &Case) -> Result<Outcome> {
-        if !case.faults.is_empty() {
-            self.left = self.left.saturating_sub(1).max(1);
-            return replay(runner, case).await;
-        }
         let stage = runner.stage(case).await?;
         let start = Instant::now();
-        let left = self.ends.saturating_duration_since(start);
-        let ends = start + left / self.left.max(1);
-        self.left = self.left.saturating_sub(1).max(1);
-        let usual = match Performed::of(&stage).await? {
+        let part = self.time / self.cases.max(1);
+        self.cases = self.cases.saturating_sub(1);
+        let outcome = if case.faults.is_empty() {
+            self.search(&stage, case, start + part).await
+        } else {
+            replay(runner, case).await
+        };
+        self.time = self.time.saturating_sub(start.elapsed());
+        outcome
+    }
+
+    async fn search(&self, stage: &Stage, case: &Case, ends: Instant) -> Result<Outcome> {
+        let start = Instant::now();
+        let usual = match Performed::of(stage).await? {
             Ok(usual) => usual,
             Err(failure) => return Ok(outcome(case, start, failure, None)),
         };
@@ -139,7 +146,7 @@ impl Search {
         };
         let mut failure = None;
         let schedules = stream::iter(singles.iter().map(|fault| vec![fault.clone()]));
-        let mut verdicts = judged(&stage, &usual, schedules, ends);
+        let mut verdicts = judged(stage, &usual, schedules, ends);
         while let Some((faults, verdict)) = verdicts.next().await {
             crash.tried += 1;
             if let Verdict::Other(found) = verdict? {
@@ -154,7 +161,7 @@ impl Search {
                 let faults = rng.choose_multiple(singles.iter(), depth).into_iter();
                 faults.cloned().collect::<Vec<_>>()
             });
-            let mut verdicts = judged(&stage, &usual, stream::iter(several), ends);
+            let mut verdicts = judged(stage, &usual, stream::iter(several), ends);
             while let Some((faults, verdict)) = verdicts.next().await {
                 crash.combined += 1;
                 if let Verdict::Other(found) = verdict? {
