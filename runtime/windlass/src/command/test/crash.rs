@@ -121,20 +121,22 @@ impl Search {
         let part = self.time / self.cases.max(1);
         self.cases = self.cases.saturating_sub(1);
         let outcome = if case.faults.is_empty() {
-            self.search(&stage, case, start + part).await
+            self.search(&stage, case, part).await
         } else {
             replay(runner, case).await
         };
-        self.time = self.time.saturating_sub(start.elapsed());
+        // The first run may have compiled the guest, which takes long for some languages.
+        self.time = self.time.saturating_sub(part.min(start.elapsed()));
         outcome
     }
 
-    async fn search(&self, stage: &Stage, case: &Case, ends: Instant) -> Result<Outcome> {
+    async fn search(&self, stage: &Stage, case: &Case, part: Duration) -> Result<Outcome> {
         let start = Instant::now();
         let usual = match Performed::of(stage).await? {
             Ok(usual) => usual,
             Err(failure) => return Ok(outcome(case, start, failure, None)),
         };
+        let ends = Instant::now() + part;
         let mut rng = Rng::with_seed(self.seed);
         let singles = faults::singles(&usual.trial, &mut rng);
         let mut crash = Crash {
