@@ -44,6 +44,9 @@ pub(crate) struct Report {
     pub(crate) problems: Vec<String>,
     /// What was denied to reconcilers.
     pub(crate) denied: Vec<Lack>,
+    /// What is wrong with Providers and their clusters.
+    #[serde(skip)]
+    pub(crate) of_providers: Vec<String>,
     /// How many keys asked for a later run, by reconciler.
     #[serde(skip)]
     pub(crate) later: BTreeMap<String, usize>,
@@ -284,7 +287,11 @@ fn report(
     for key in delayed {
         *later.entry(key.controller.to_string()).or_default() += 1;
     }
+    let of_providers = app.manager.provider_problems().into_iter();
+    let of_providers =
+        of_providers.map(|problem| format!("{}: {}", problem.subject, problem.message));
     Report {
+        of_providers: of_providers.collect(),
         later,
         done,
         seconds: elapsed.as_secs_f64(),

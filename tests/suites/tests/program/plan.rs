@@ -485,6 +485,78 @@ async fn a_configuration_that_lives_as_objects_is_planned_from_outside() -> Resu
     Ok(())
 }
 
+const FOUND: &str = r#"apiVersion: windlass.dev/v1alpha1
+kind: Manager
+metadata: {name: manager}
+spec: {local: {kubeconfig: ./hub.kubeconfig, context: hub}}
+---
+apiVersion: windlass.dev/v1alpha1
+kind: Provider
+metadata: {name: secrets}
+spec: {kubeconfigSecrets: {namespaces: [fleet]}, ALLOW}
+---
+apiVersion: windlass.dev/v1alpha1
+kind: Provider
+metadata: {name: teams}
+spec: {namespaces: {selector: windlass.dev/team}}
+"#;
+
+/// The hub is read through its copy, and a namespace of it is a cluster.
+#[tokio::test]
+async fn clusters_that_a_hub_names_are_planned_and_namespaces_that_are_clusters() -> Result<()> {
+    let project = Project::new()?;
+    let server = fleet(&project, &["alpha", "hub"]).await?;
+    project.write("hub.kubeconfig", server.kubeconfig())?;
+    let [alpha, hub] = ["alpha", "hub"].map(|name| server.cluster(name).context("a cluster"));
+    let (alpha, hub) = (alpha?, hub?);
+    for (name, labels) in [
+        ("fleet", json!({})),
+        ("team-a", json!({"windlass.dev/team": "a"})),
+    ] {
+        let metadata = json!({"name": name, "labels": labels});
+        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+    }
+    // The current context is that of alpha.
+    hub.apply(json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"kubeconfig": server.kubeconfig()},
+        "metadata": {"name": "prod", "namespace": "fleet",
+            "labels": {"sigs.k8s.io/multicluster-runtime-kubeconfig": "true"}}}))?;
+    for (cluster, namespace) in [(&alpha, "default"), (&hub, "team-a"), (&hub, "default")] {
+        cluster.apply(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
+            "namespace": namespace, "labels": {"hello.windlass.dev/greet": "world"}}}),
+        )?;
+    }
+    let hello = documents("hello", &guest("hello"));
+    let (_, hello) = hello.split_once("---").context("two documents")?;
+    let refused = format!("{}---{hello}", FOUND.replace(", ALLOW", ""));
+    project.write("windlass.yaml", refused)?;
+    let finished = plan(&project, &[]).await?.expect_code(1)?;
+    assert!(
+        finished.stdout.contains("not allowed by allowServers"),
+        "{}",
+        finished.stdout
+    );
+    let allowed = FOUND.replace("ALLOW", "allowServers: [127.0.0.1]");
+    project.write("windlass.yaml", format!("{allowed}---{hello}"))?;
+    let report = planned(&project, &[]).await?;
+    let changes = report["changes"].as_array().context("changes")?;
+    let found: Vec<_> = changes
+        .iter()
+        .map(|change| (text(&change["clusters"][0]), text(&change["namespace"])))
+        .collect();
+    assert_eq!(
+        found,
+        [("prod", "default"), ("team-a", "team-a")],
+        "{report}"
+    );
+    assert_eq!(
+        changes[1]["fields"][0]["after"],
+        "hello, world, from team-a"
+    );
+    assert_eq!(report["problems"], json!([]));
+    Ok(())
+}
+
 /// The example's script, as the job runs it and the page prints it.
 #[tokio::test]
 async fn a_pull_request_gets_its_plan_as_a_comment() -> Result<()> {

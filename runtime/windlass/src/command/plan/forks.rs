@@ -52,6 +52,8 @@ struct Known {
 struct Fork {
     name: ClusterName,
     config: ClusterConfig,
+    /// Where the copy is.
+    url: String,
     copy: Cluster,
 }
 
@@ -128,9 +130,13 @@ impl Forks {
         Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
-    /// The configuration that leads to the copy of a server, which is made unless there is one.
+    /// The configuration that leads to the copy of a server, which is made unless there is one. One that leads to a copy stays: a provider
+    /// may have it of the hub.
     fn of(&self, config: &ClusterConfig, known: &mut Known) -> ClusterConfig {
         let server = config.server();
+        if known.real(&server).is_some() {
+            return config.clone();
+        }
         let count = known.forks.len();
         let fork = known.forks.entry(server.clone()).or_insert_with(|| {
             let name = ClusterName::new(&server).unwrap_or_else(|_| fallback(count));
@@ -147,6 +153,7 @@ impl Forks {
             Fork {
                 name,
                 config: config.clone(),
+                url: self.server.url(copy.name()),
                 copy,
             }
         });
@@ -155,8 +162,7 @@ impl Forks {
             let spec = ClusterSpec::new(fork.name.clone(), config.clone());
             self.real.put(spec);
         }
-        let url = self.server.url(fork.copy.name());
-        let to_copy = ClusterConfig::from_url_with_token(&url, &self.token, config);
+        let to_copy = ClusterConfig::from_url_with_token(&fork.url, &self.token, config);
         // The URL is one of the server, which is valid.
         to_copy.unwrap_or_else(|_| config.clone())
     }
@@ -169,15 +175,29 @@ fn fallback(count: usize) -> ClusterName {
 }
 
 impl Known {
+    /// The server of which this URL is a copy.
+    fn real(&self, url: &str) -> Option<&String> {
+        let mut forks = self.forks.iter();
+        let of = forks.find(|(_, fork)| fork.url == url);
+        of.map(|(server, _)| server)
+    }
+
+    /// The real server of a configuration, which may lead to a copy.
+    fn server(&self, config: &ClusterConfig) -> String {
+        let server = config.server();
+        self.real(&server).cloned().unwrap_or(server)
+    }
+
     /// The cluster of an object in the copy of a server.
     fn name(&self, server: &str, namespace: &str) -> String {
         let of_server = self.clusters.iter().filter(|(_, (at, _))| at == server);
-        let is_it = |scope: &Scope| match scope {
+        let is_part = |scope: &Scope| match scope {
             Scope::Namespace(part) => *part.name == *namespace,
-            Scope::Whole | Scope::Workspace(_) => true,
+            Scope::Whole | Scope::Workspace(_) => false,
         };
-        let mut found = of_server.filter(|(_, (_, scope))| is_it(scope));
-        if let Some((name, _)) = found.next() {
+        let mut parts = of_server.clone().filter(|(_, (_, scope))| is_part(scope));
+        let mut wholes = of_server.filter(|(_, (_, scope))| *scope == Scope::Whole);
+        if let Some((name, _)) = parts.next().or_else(|| wholes.next()) {
             return name.to_string();
         }
         match self.hubs.get(server) {
@@ -190,14 +210,15 @@ impl Known {
 impl Reroute for Forks {
     fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig {
         let mut known = self.known.lock();
-        let place = (spec.config.server(), spec.scope.clone());
+        let place = (known.server(&spec.config), spec.scope.clone());
         known.clusters.insert(spec.name.clone(), place);
         self.of(&spec.config, &mut known)
     }
 
     fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig {
         let mut known = self.known.lock();
-        known.hubs.insert(config.server(), provider.to_owned());
+        let server = known.server(config);
+        known.hubs.insert(server, provider.to_owned());
         self.of(config, &mut known)
     }
 }

@@ -144,7 +144,9 @@ impl Plan {
         self.clusters.extend(names);
         self.failing.extend(report.failing);
         self.problems.extend(report.busy);
-        for problem in report.problems {
+        // A cluster that is not found is not planned.
+        self.complete &= report.of_providers.is_empty();
+        for problem in report.problems.into_iter().chain(report.of_providers) {
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }
