@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn equal_changes_of_many_clusters_are_one() {
-        let changes = vec![
+        let changes = [
             created("alpha", "a", "hello"),
             created("beta", "a", "hello"),
             created("gamma", "a", "hi"),
