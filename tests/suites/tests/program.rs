@@ -74,6 +74,8 @@ mod live;
 mod journey;
 #[path = "program/plan.rs"]
 mod plan;
+#[path = "program/plan_flags.rs"]
+mod plan_flags;
 #[path = "program/preflight.rs"]
 mod preflight;
 #[path = "program/preflight_kcp.rs"]

@@ -89,6 +89,9 @@ impl Difference {
                 &mut fields,
             );
         }
+        if action == Action::Create {
+            fields.retain(|field| !is_assigned(change, field));
+        }
         if fields.is_empty() && action == Action::Change {
             return None;
         }
@@ -191,6 +194,7 @@ fn compare(before: &Value, after: &Value, path: String, fields: &mut Vec<Field>)
             let there = |value: &Value| match value {
                 Value::Null => None,
                 time if is_time(time) => Some(json!("(time)")),
+                uid if before.is_null() && is_uid(uid) => Some(json!("(uid)")),
                 value => Some(value.clone()),
             };
             fields.push(Field {
@@ -259,6 +263,26 @@ fn is_time(value: &Value) -> bool {
         return false;
     };
     text.as_bytes()[4] == b'-' && text.ends_with('Z') && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Whether a value is an identity as servers make them.
+fn is_uid(value: &Value) -> bool {
+    let dashes = [8, 13, 18, 23];
+    value.as_str().is_some_and(|text| {
+        let mut bytes = text.bytes().enumerate();
+        text.len() == 36
+            && bytes.all(|(at, byte)| match dashes.contains(&at) {
+                true => byte == b'-',
+                false => byte.is_ascii_hexdigit(),
+            })
+    })
+}
+
+/// Whether a server chooses the value of a new object's field, and the copy's server has chosen another one than the real one will.
+fn is_assigned(change: &Change, field: &Field) -> bool {
+    let is_service = change.group.is_empty() && change.kind == "Service";
+    let is_address = field.path.starts_with("spec.clusterIP") || field.path.ends_with(".nodePort");
+    is_service && is_address && field.after != Some(json!("None"))
 }
 
 /// Replaces the value of a Secret by its length.
@@ -376,6 +400,24 @@ mod tests {
         );
         let gone = Difference::of(&change("ConfigMap", Some(before), None)).unwrap();
         assert_eq!((gone.action, gone.fields.len()), (Action::Delete, 0));
+    }
+
+    #[test]
+    fn what_a_server_chooses_is_not_shown() {
+        let uid = "0b9a5c3e-1f6d-4a5e-9a55-0d4d2f3c7a11";
+        let service = json!({"metadata": {"name": "a", "labels": {"of": uid}},
+            "spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "type": "ClusterIP"}});
+        let found = Difference::of(&change("Service", None, Some(service))).unwrap();
+        assert_eq!(
+            lines(&found),
+            [
+                "metadata.labels.of - \"(uid)\"",
+                "spec.type - \"ClusterIP\""
+            ]
+        );
+        let headless = json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None"}});
+        let found = Difference::of(&change("Service", None, Some(headless))).unwrap();
+        assert_eq!(lines(&found), ["spec.clusterIP - \"None\""]);
     }
 
     #[test]
