@@ -10,6 +10,8 @@
 mod changes;
 mod kinds;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -25,8 +27,10 @@ use crate::status::ApiError;
 pub use changes::Change;
 
 const JSON: &str = "application/json";
-/// Objects in a page of a list.
-const PAGE: u32 = 500;
+/// Subresources that a node or a server behind the API server answers.
+const ELSEWHERE: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+/// Objects in a page of a list. An answer has at most 64 MiB, and an object half a megabyte if it is a large one.
+const PAGE: u32 = 100;
 /// How often a list is begun that took longer than the other cluster keeps its past.
 const ATTEMPTS: u32 = 3;
 
@@ -64,8 +68,18 @@ impl Cluster {
             // The answer says that nothing of this name is served.
             return Ok(());
         };
+        if ELSEWHERE.contains(&call.subresource.as_str()) {
+            let text = format!(
+                "{} is not available in a copy of a cluster",
+                call.subresource
+            );
+            return Err(ApiError::new(501, "NotImplemented", text));
+        }
         if matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch) && resource.namespaced {
             self.copy_namespace(source, &call.namespace).await?;
+        }
+        if call.verb == Verb::Delete {
+            self.copy_contents(source, &resource, &call.name).await?;
         }
         let wanted = match wanted(call, body) {
             Some(wanted) if resource.allows("list") => wanted,
@@ -78,27 +92,35 @@ impl Cluster {
     async fn copy(
         &self,
         source: &Source,
-        resource: &Resource,
+        resource: &Arc<Resource>,
         wanted: Wanted,
     ) -> Result<(), ApiError> {
         let id = resource.collection();
-        let has = self.with(|state| {
-            let copied = state.copied.as_ref();
-            copied.is_none_or(|copied| copied.has(&id, &wanted))
+        let (has, version) = self.with(|state| match &state.copied {
+            Some(copied) => (copied.has(&id, &wanted), copied.version(resource)),
+            None => (true, None),
         });
         if has {
             return Ok(());
         }
         match &wanted {
+            // What only the fork serves is nowhere else.
+            _ if version.is_none() => {}
             Wanted::One(namespace, name) => {
-                let path = format!("{}/{}", collection(resource, namespace), encoded(name));
+                let version = version.unwrap_or_default();
+                let at = collection(resource, &version, namespace);
+                let path = format!("{at}/{}", encoded(name));
                 match source.origin.read(path, JSON).await {
                     Ok(body) => self.keep(source, resource, [read(&body)?])?,
                     Err(error) if error.is_absent() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            Wanted::Many(selection) => self.copy_pages(source, resource, selection).await?,
+            Wanted::Many(selection) => {
+                let version = version.unwrap_or_default();
+                self.copy_pages(source, resource, &version, selection)
+                    .await?;
+            }
         }
         self.with(|state| {
             if let Some(copied) = &mut state.copied {
@@ -108,18 +130,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Copies a selection page by page. A request that gave up meanwhile has left a mark where the next one goes on.
     async fn copy_pages(
         &self,
         source: &Source,
-        resource: &Resource,
+        resource: &Arc<Resource>,
+        version: &str,
         selection: &Selection,
     ) -> Result<(), ApiError> {
+        let id = resource.collection();
         let mut attempt = 1;
-        let mut next = None;
+        let mut next = self.with(|state| state.copied.as_ref()?.begun(&id, selection));
         loop {
-            let path = list(resource, selection, next.as_deref());
+            let path = list(resource, version, selection, next.as_deref());
             let page: Page = match source.origin.read(path, JSON).await {
                 Ok(body) => read(&body)?,
+                Err(error) if error.is_absent() => return Ok(()),
                 Err(error) if error.is_expired() && attempt < ATTEMPTS => {
                     attempt += 1;
                     next = None;
@@ -129,16 +155,58 @@ impl Cluster {
             };
             self.keep(source, resource, page.items.unwrap_or_default())?;
             next = page.metadata.next.filter(|next| !next.is_empty());
+            self.with(|state| {
+                let copied = state.copied.as_mut();
+                copied.map(|copied| copied.begin(&id, selection, next.clone()))
+            });
             if next.is_none() {
                 return Ok(());
             }
         }
     }
 
-    fn keep(
+    /// Copies what goes with an object that is to be deleted: everything in a namespace, and every object of a definition's kind.
+    async fn copy_contents(
         &self,
         source: &Source,
         resource: &Resource,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let is_namespace = resource.is("", "namespaces");
+        if !is_namespace && !resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            return Ok(());
+        }
+        let kinds: Vec<Arc<Resource>> = self.with(|state| {
+            let all = state.registry.all();
+            let goes = |kind: &&Arc<Resource>| match is_namespace {
+                true => kind.namespaced && kind.allows("list"),
+                false => format!("{}.{}", kind.plural, kind.group) == *name,
+            };
+            all.filter(goes).cloned().collect()
+        });
+        for kind in kinds {
+            let selection = Selection {
+                namespace: if is_namespace {
+                    name.to_owned()
+                } else {
+                    String::new()
+                },
+                ..Selection::default()
+            };
+            match self.copy(source, &kind, Wanted::Many(selection)).await {
+                Err(error) if matches!(error.code, 403 | 404 | 405) => {
+                    tracing::warn!(cluster = self.name(), kind = %kind.kind, %error, "what goes with a deleted object is not known");
+                }
+                copied => copied?,
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(
+        &self,
+        source: &Source,
+        resource: &Arc<Resource>,
         objects: impl IntoIterator<Item = Value>,
     ) -> Result<(), ApiError> {
         for mut object in objects {
@@ -203,9 +271,9 @@ fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, ApiError> {
     Ok(serde_json::from_slice(body).map_err(unreadable)?)
 }
 
-/// The path of a collection, in the version in which its objects are kept.
-fn collection(resource: &Resource, namespace: &str) -> String {
-    let Resource { group, version, .. } = resource;
+/// The path of a collection, in a version.
+fn collection(resource: &Resource, version: &str, namespace: &str) -> String {
+    let group = &resource.group;
     let base = if group.is_empty() {
         format!("/api/{version}")
     } else {
@@ -222,11 +290,9 @@ fn collection(resource: &Resource, namespace: &str) -> String {
     }
 }
 
-fn list(resource: &Resource, selection: &Selection, next: Option<&str>) -> String {
-    let mut path = format!(
-        "{}?limit={PAGE}",
-        collection(resource, &selection.namespace)
-    );
+fn list(resource: &Resource, version: &str, selection: &Selection, next: Option<&str>) -> String {
+    let at = collection(resource, version, &selection.namespace);
+    let mut path = format!("{at}?limit={PAGE}");
     let parameters = [
         ("labelSelector", selection.labels.as_str()),
         ("fieldSelector", &selection.fields),

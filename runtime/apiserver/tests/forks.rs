@@ -298,3 +298,81 @@ async fn forks_hold_no_more_than_they_may() -> Result<(), Failure> {
     tokio::time::timeout(Duration::from_secs(20), given_back).await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn what_goes_with_a_namespace_or_a_definition_is_read_before_it_goes() -> Result<(), Failure>
+{
+    let pair = Pair::new().await?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    pair.real.create(namespace)?;
+    let mut inside = map("inside", "x");
+    inside["metadata"]["namespace"] = json!("team");
+    pair.real.create(inside)?;
+    pair.ask("DELETE", "/api/v1/namespaces/team", Value::Null)
+        .await?;
+    pair.fork.settle();
+    let changes = pair.changes();
+    assert!(
+        changes.contains(&"- ConfigMap inside".to_owned()),
+        "{changes:?}"
+    );
+    assert!(
+        changes.contains(&"- Namespace team".to_owned()),
+        "{changes:?}"
+    );
+
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    pair.real.create(
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
+            "names": {"plural": "boats", "kind": "Boat"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}}),
+    )?;
+    pair.real
+        .create(json!({"apiVersion": "x.dev/v1", "kind": "Boat",
+        "metadata": {"name": "red", "namespace": "default"}}))?;
+    // A fork that begins now.
+    let origin = Arc::new(Reads(pair.server.url("real")));
+    let late = pair.server.fork("late", origin, pair.budget.clone());
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boats.x.dev";
+    let url = format!("{}{path}", pair.server.url("late"));
+    assert_eq!(send("DELETE", &url, &Value::Null).await?.0, 200);
+    late.settle();
+    let gone: Vec<String> = late.fork_changes().into_iter().map(|it| it.kind).collect();
+    assert!(gone.contains(&"Boat".to_owned()), "{gone:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_read_late_goes_with_its_owner_and_a_kind_of_the_fork_alone_is_empty()
+-> Result<(), Failure> {
+    let pair = Pair::new().await?;
+    let owner = pair.real.create(map("owner", "x"))?;
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner",
+        "uid": owner["metadata"]["uid"]}]);
+    pair.real
+        .create(json!({"apiVersion": "v1", "kind": "Secret", "metadata":
+        {"name": "dependent", "namespace": "default", "ownerReferences": reference}}))?;
+    pair.ask("DELETE", &format!("{MAPS}/owner"), Value::Null)
+        .await?;
+    pair.fork.settle();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    pair.ask("GET", secrets, Value::Null).await?;
+    pair.fork.settle();
+    let expected = ["- ConfigMap owner", "- Secret dependent"];
+    assert_eq!(pair.changes(), expected);
+
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
+            "names": {"plural": "boats", "kind": "Boat"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(pair.ask("POST", definitions, definition).await?.0, 201);
+    let boats = "/apis/x.dev/v1/namespaces/default/boats";
+    let (code, list) = pair.ask("GET", boats, Value::Null).await?;
+    assert_eq!((code, names(&list).len()), (200, 0), "{list}");
+    let log = "/api/v1/namespaces/default/pods/p/log";
+    assert_eq!(pair.ask("GET", log, Value::Null).await?.0, 501);
+    Ok(())
+}

@@ -319,7 +319,9 @@ async fn end_when_idle(
             interval: options.pace.idle_interval,
             times: options.pace.idle_times,
         };
-        let wait = idle::wait(&app, options.simulated.as_deref(), patience);
+        let may_be_empty = options.rehearsal.is_some();
+        let simulated = options.simulated.as_deref();
+        let wait = idle::wait(&app, simulated, may_be_empty, patience);
         let report = stop.run_until_cancelled(wait).await?;
         let then = options.then.as_mut().filter(|_| report.busy.is_empty());
         let Some(Then {

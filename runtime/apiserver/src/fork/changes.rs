@@ -26,6 +26,8 @@ pub struct Change {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Whether the fork knows the kind's schema: it is built-in, or its definition was read.
+    pub has_schema: bool,
     /// As it was copied; `None`: it was absent.
     pub before: Option<Value>,
     /// As it is now; `None`: it is absent.
@@ -54,7 +56,12 @@ impl Cluster {
 }
 
 fn changes(state: &State, id: &CollectionId) -> Vec<Change> {
-    let (Some(copied), Some(resource)) = (&state.copied, state.registry.of_collection(id)) else {
+    let Some(copied) = &state.copied else {
+        return Vec::new();
+    };
+    // The kind of a definition that was deleted is served no more.
+    let served = state.registry.of_collection(id);
+    let Some(resource) = served.or_else(|| copied.resource(id)) else {
         return Vec::new();
     };
     let mut changes = Vec::new();
@@ -93,6 +100,7 @@ fn change(
         plural: resource.plural.clone(),
         namespace: head.namespace.to_string(),
         name: head.name.to_string(),
+        has_schema: resource.schemas.is_some(),
         before: before.map(shown),
         after: after.map(shown),
     })

@@ -3,7 +3,7 @@
 //! Built-in kinds are served as every cluster here serves them. A custom kind has its schema, rules and defaults once its definition has
 //! been read; where that may not be read, and for kinds of other servers behind the API server, every field is allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -68,10 +68,21 @@ impl Cluster {
         }
         let versions = versions(source).await?;
         let registry = registry(&versions);
+        let mut served: HashMap<_, Vec<String>> = HashMap::new();
+        for version in &versions {
+            for named in &version.resources {
+                let kind = (version.group.clone(), named.name.clone());
+                served
+                    .entry(kind)
+                    .or_default()
+                    .push(version.version.clone());
+            }
+        }
         self.with(|state| {
             state.registry = registry;
             if let Some(copied) = &mut state.copied {
                 copied.kinds = true;
+                copied.versions = served;
             }
         });
         Ok(())
@@ -237,6 +248,11 @@ fn registry(versions: &[Version]) -> Registry {
             });
             if let Some(known) = known {
                 base.push(known.clone());
+                continue;
+            }
+            // Two versions of a built-in kind are more than two names of it. The one that is known is served alone.
+            let mut builtins = builtin().resources.iter();
+            if builtins.any(|known| known.is(&version.group, &named.name)) {
                 continue;
             }
             let key = (version.group.clone(), named.name.clone());

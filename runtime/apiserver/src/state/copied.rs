@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::State;
+use super::{State, Work, namespaces};
 use crate::convert;
 use crate::crd;
 use crate::resource::{CollectionId, Resource};
@@ -16,6 +16,8 @@ use crate::store::{Object, key};
 pub(crate) struct Copied {
     /// Whether the kinds are known.
     pub(crate) kinds: bool,
+    /// The versions in which the other cluster serves a kind, by group and plural. What only the fork serves is not there.
+    pub(crate) versions: HashMap<(String, String), Vec<String>>,
     collections: HashMap<CollectionId, Collection>,
 }
 
@@ -25,6 +27,10 @@ struct Collection {
     objects: BTreeMap<Box<str>, Option<Arc<Object>>>,
     /// What was read whole.
     selections: HashSet<Selection>,
+    /// Where to go on with what was read in part.
+    begun: HashMap<Selection, String>,
+    /// The kind, for when it is served no more.
+    resource: Option<Arc<Resource>>,
 }
 
 /// A part of a collection.
@@ -87,9 +93,37 @@ impl Copied {
                 place.or_default();
             }
             Wanted::Many(selection) => {
+                collection.begun.remove(&selection);
                 collection.selections.insert(selection);
             }
         }
+    }
+
+    /// The version in which objects of a kind are read; `None`: the other cluster does not serve it.
+    pub(crate) fn version(&self, resource: &Resource) -> Option<String> {
+        let kind = (resource.group.clone(), resource.plural.clone());
+        let versions = self.versions.get(&kind)?;
+        let own = versions.iter().find(|one| **one == resource.version);
+        own.or_else(|| versions.first()).cloned()
+    }
+
+    /// Where to go on with a selection; `None`: at its beginning.
+    pub(crate) fn begun(&self, id: &CollectionId, selection: &Selection) -> Option<String> {
+        self.collections.get(id)?.begun.get(selection).cloned()
+    }
+
+    /// Notes where to go on with a selection.
+    pub(crate) fn begin(&mut self, id: &CollectionId, selection: &Selection, next: Option<String>) {
+        let collection = self.collections.entry(id.clone()).or_default();
+        match next {
+            Some(next) => drop(collection.begun.insert(selection.clone(), next)),
+            None => drop(collection.begun.remove(selection)),
+        }
+    }
+
+    /// The kind of a collection of which something was read.
+    pub(crate) fn resource(&self, id: &CollectionId) -> Option<&Arc<Resource>> {
+        self.collections.get(id)?.resource.as_ref()
     }
 
     /// The objects of a collection as they were there.
@@ -110,7 +144,7 @@ impl Copied {
 
 impl State {
     /// Keeps an object of the other cluster, unless it is known what was at its place. Returns its size in bytes.
-    pub(crate) fn copy(&mut self, resource: &Resource, value: Value) -> usize {
+    pub(crate) fn copy(&mut self, resource: &Arc<Resource>, value: Value) -> usize {
         let id = resource.collection();
         let text = |name: &str| value["metadata"][name].as_str().unwrap_or_default();
         let at = key(text("namespace"), text("name"));
@@ -127,10 +161,34 @@ impl State {
         }
         let size = object.bytes().len();
         if let Some(copied) = &mut self.copied {
-            let collection = copied.collections.entry(id).or_default();
-            collection.objects.insert(at, Some(object));
+            let collection = copied.collections.entry(id.clone()).or_default();
+            collection.objects.insert(at.clone(), Some(object.clone()));
+            collection.resource.get_or_insert_with(|| resource.clone());
         }
+        self.follow_up(&id, &at, &object);
         size
+    }
+
+    /// What would have happened to an object that is read late: it goes with its namespace, and with its owners.
+    fn follow_up(&mut self, id: &CollectionId, at: &str, object: &Object) {
+        let namespace = &object.head.namespace;
+        if !namespace.is_empty() && self.is_gone(&namespaces(), namespace) {
+            self.discard(id, at);
+            return;
+        }
+        let places = object.head.owners.iter();
+        let mut places = places.filter_map(|owner| self.place_of(owner, namespace));
+        if places.any(|(id, key)| self.is_gone(&id, &key)) {
+            self.work.push(Work::Dependent(id.clone(), at.into()));
+        }
+    }
+
+    /// Whether the other cluster has an object that was deleted here.
+    fn is_gone(&self, id: &CollectionId, key: &str) -> bool {
+        let copied = self.copied.as_ref();
+        let collection = copied.and_then(|copied| copied.collections.get(id));
+        let was_there = collection.and_then(|of| of.objects.get(key)?.as_ref());
+        was_there.is_some() && self.store.get(id, key).is_none()
     }
 
     /// From now on what it holds is what it is compared with.

@@ -114,6 +114,25 @@ impl ClusterConfig {
         Self::new(access, Vec::new())
     }
 
+    /// A server that does not answer, with the namespace of this one.
+    #[must_use]
+    pub fn nowhere(&self) -> Self {
+        // Port 1 of this machine.
+        let access = Access {
+            namespace: self.inner.access.namespace.clone(),
+            ..Access::of_url(Uri::from_static("http://127.0.0.1:1"))
+        };
+        let digest = digest_all(&access, &[0; 32]);
+        Self {
+            inner: Arc::new(Inner {
+                access,
+                digest,
+                referenced_files: Vec::new(),
+                files_digest: [0; 32],
+            }),
+        }
+    }
+
     /// The service account of the pod that this process runs in; `host` and `port` are the variables `KUBERNETES_SERVICE_HOST` and
     /// `KUBERNETES_SERVICE_PORT` of its environment.
     ///
@@ -205,6 +224,20 @@ impl ClusterConfig {
     #[must_use]
     pub fn same_server(&self, other: &Self) -> bool {
         self.inner.access.url == other.inner.access.url
+    }
+
+    /// Whether both reach the same server on the same way. Credentials may differ.
+    #[must_use]
+    pub fn same_way(&self, other: &Self) -> bool {
+        let digest = |config: &Self| {
+            let access = Access {
+                user: User::default(),
+                allow_servers: AllowServers::any(),
+                ..config.inner.access.clone()
+            };
+            digest_all(&access, &[0; 32])
+        };
+        digest(self) == digest(other)
     }
 
     /// Whether both trust the same certificate authorities.

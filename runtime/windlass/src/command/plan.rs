@@ -68,6 +68,11 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
             "--baseline serving compares two guests: name the new one with --guest RECONCILER=FILE"
         );
     }
+    if args.baseline == Baseline::Serving && args.server_dry_run {
+        bail!(
+            "--server-dry-run asks about what the servers hold, and --baseline serving compares with what they do not hold: give one of both"
+        );
+    }
     let mut planned = configuration;
     revision.apply(&mut planned);
     let parallel = args.parallel.map(usize::from);
@@ -88,6 +93,11 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
         if !planning.batches.next() {
             break;
         }
+    }
+    if plan.clusters.is_empty() {
+        plan.lacks(
+            "no cluster takes part: `windlass preflight` shows those of the Providers".to_owned(),
+        );
     }
     let plan = plan.finished();
     print(&plan, format)?;
@@ -113,7 +123,16 @@ impl Planning {
         let forks = Forks::start(self.manager.clone(), self.args.memory.0).await?;
         if self.args.baseline == Baseline::Serving {
             let serving = self.revision.without_guests();
-            self.run(&forks, serving).await?;
+            let Some(report) = self.run(&forks, serving).await? else {
+                bail!("the plan was interrupted: nothing was changed");
+            };
+            if !report.done {
+                plan.lacks(
+                    "the baseline is not complete: what the guests of the documents would do is partly shown as a change"
+                        .to_owned(),
+                );
+                plan.take(report);
+            }
             forks.settle();
         }
         let Some(report) = self.run(&forks, self.revision.clone()).await? else {

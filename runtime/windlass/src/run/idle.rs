@@ -95,7 +95,14 @@ impl Patience {
 }
 
 /// Waits until the manager is idle and all in-memory clusters are engaged, or until patience ends.
-pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Patience) -> Report {
+///
+/// `may_be_empty`: it may be that no cluster takes part.
+pub(crate) async fn wait(
+    app: &App,
+    simulated: Option<&StandIns>,
+    may_be_empty: bool,
+    patience: Patience,
+) -> Report {
     let start = Instant::now();
     let expected = || {
         simulated
@@ -105,7 +112,7 @@ pub(crate) async fn wait(app: &App, simulated: Option<&StandIns>, patience: Pati
     let (mut steady, mut hopeless) = (0, 0);
     let mut waited = Waited::since(start);
     loop {
-        let snapshot = snapshot(app, &expected()).await;
+        let snapshot = snapshot(app, &expected(), may_be_empty).await;
         waited.until(Instant::now(), snapshot.loading);
         steady = if snapshot.busy.is_empty() {
             steady + 1
@@ -168,7 +175,7 @@ struct Snapshot {
     unwatched: Vec<String>,
 }
 
-async fn snapshot(app: &App, expected: &Expected) -> Snapshot {
+async fn snapshot(app: &App, expected: &Expected, may_be_empty: bool) -> Snapshot {
     let idle = app.manager.idle_but(&expected.failed).await;
     let engaged = app.manager.fleet().clusters();
     let mut busy = differences(&engaged, expected);
@@ -180,7 +187,7 @@ async fn snapshot(app: &App, expected: &Expected) -> Snapshot {
             provider.name
         )
     }));
-    if engaged.is_empty() && busy.is_empty() {
+    if engaged.is_empty() && busy.is_empty() && !may_be_empty {
         busy.push("no cluster is engaged yet".to_owned());
     }
     if app.awaited.load().is_none() {

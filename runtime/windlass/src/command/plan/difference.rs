@@ -19,6 +19,15 @@ const OF_SERVER: [&str; 7] = [
 ];
 /// The object as kubectl applied it, which repeats every field.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Fields that are as good as absent if they are empty.
+const EMPTY: [&str; 6] = [
+    "",
+    "data",
+    "metadata.annotations",
+    "metadata.labels",
+    "spec",
+    "status",
+];
 /// Fields by which items of a list are told apart.
 const NAMES: [&str; 5] = ["name", "type", "key", "uid", "ip"];
 
@@ -32,6 +41,8 @@ pub(super) enum Action {
     Change,
     /// It is deleted, or waits for its finalizers to be.
     Delete,
+    /// It is deleted, and another one is created in its place.
+    Replace,
 }
 
 /// One field that differs.
@@ -75,6 +86,7 @@ impl Difference {
             (None, Some(_)) => Action::Create,
             (Some(_), None) => Action::Delete,
             (Some(before), Some(_)) if doomed.is_some() && !deleting(&before) => Action::Delete,
+            (Some(before), Some(after)) if is_another(before, after) => Action::Replace,
             (Some(_), Some(_)) => Action::Change,
         };
         let mut fields = Vec::new();
@@ -119,6 +131,13 @@ impl Difference {
     }
 }
 
+/// Whether an object has the name of another one, which was deleted.
+fn is_another(before: &Value, after: &Value) -> bool {
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    let (before, after) = (uid(before), uid(after));
+    before.is_string() && after.is_string() && before != after
+}
+
 /// The name of an object, without what the server has made up of it.
 fn shown_name(change: &Change) -> String {
     let made = change.after.as_ref().filter(|_| change.before.is_none());
@@ -156,17 +175,29 @@ fn normal(object: Option<&Value>) -> Option<Value> {
 }
 
 fn compare(before: &Value, after: &Value, path: String, fields: &mut Vec<Field>) {
-    if before == after || (is_time(before) && is_time(after)) {
+    let is_of_server = path.starts_with("status") || path.starts_with("metadata");
+    if before == after || (is_of_server && is_time(before) && is_time(after)) {
         return;
     }
     let empty = Map::new();
+    let (had, has) = (before.is_object(), after.is_object());
     match (before, after) {
         (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
             let (before, after) = (
                 before.as_object().unwrap_or(&empty),
                 after.as_object().unwrap_or(&empty),
             );
-            if before.is_empty() && after.is_empty() && !path.is_empty() {
+            if before.is_empty() && after.is_empty() {
+                // One of both is absent, which means nothing for these.
+                if !EMPTY.contains(&path.as_str()) {
+                    let there = |is: bool| is.then(|| json!({}));
+                    let (before, after) = (there(had), there(has));
+                    fields.push(Field {
+                        path,
+                        before,
+                        after,
+                    });
+                }
                 return;
             }
             let names: std::collections::BTreeSet<&String> =
@@ -218,6 +249,9 @@ fn lists(before: &[Value], after: &[Value], path: &str, fields: &mut Vec<Field>)
             .collect()
     };
     let is_keyed = keyed.is_some();
+    if is_keyed && !path.ends_with("conditions") && !path.ends_with("ownerReferences") {
+        fields.extend(reordered(before, after, path));
+    }
     let (before, after) = keyed.unwrap_or_else(|| (place(before), place(after)));
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for name in names {
@@ -235,6 +269,24 @@ fn lists(before: &[Value], after: &[Value], path: &str, fields: &mut Vec<Field>)
             fields,
         );
     }
+}
+
+/// Another order of the items that both lists have: containers begin in it.
+fn reordered(before: &[Value], after: &[Value], path: &str) -> Option<Field> {
+    let key = NAMES
+        .iter()
+        .find(|key| by_name(before, key).is_some() && by_name(after, key).is_some())?;
+    let names = |items: &[Value], others: &[Value]| -> Vec<Value> {
+        let is_there = |name: &Value| others.iter().any(|other| other[key] == *name);
+        let names = items.iter().map(|item| item[key].clone());
+        names.filter(is_there).collect()
+    };
+    let (one, other) = (names(before, after), names(after, before));
+    (one != other).then(|| Field {
+        path: format!("{path} (order)"),
+        before: Some(one.into()),
+        after: Some(other.into()),
+    })
 }
 
 fn by_name(items: &[Value], key: &str) -> Option<BTreeMap<String, Value>> {
@@ -282,16 +334,31 @@ fn is_uid(value: &Value) -> bool {
 fn is_assigned(change: &Change, field: &Field) -> bool {
     let is_service = change.group.is_empty() && change.kind == "Service";
     let is_address = field.path.starts_with("spec.clusterIP") || field.path.ends_with(".nodePort");
-    is_service && is_address && field.after != Some(json!("None"))
+    is_service && is_address && field.after != Some(json!("None")) && !is_written(change, field)
 }
 
-/// Replaces the value of a Secret by its length.
+/// Whether a writer of an object owns a field, by the last part of its path.
+fn is_written(change: &Change, field: &Field) -> bool {
+    let name = field.path.rsplit('.').next().unwrap_or_default();
+    let name = name.split('[').next().unwrap_or_default();
+    let owned = change
+        .after
+        .as_ref()
+        .map(|after| after["metadata"]["managedFields"].to_string());
+    owned.is_some_and(|owned| owned.contains(&format!("\"f:{name}\"")))
+}
+
+/// Replaces the value of a Secret by its length. Tools keep whole Secrets in annotations, so their values are hidden too.
 fn hide(field: &mut Field) {
-    if !(field.path.starts_with("data") || field.path.starts_with("stringData")) {
+    let is_data = field.path.starts_with("data") || field.path.starts_with("stringData");
+    if !is_data && !field.path.starts_with("metadata.annotations") {
         return;
     }
     let hidden = |value: &Value| {
-        let length = value.as_str().map_or(0, decoded_length);
+        let length = match value.as_str() {
+            Some(text) if is_data => decoded_length(text),
+            text => text.map_or(0, str::len),
+        };
         json!(format!("(secret, {length} bytes)"))
     };
     field.before = field.before.as_ref().map(hidden);
@@ -316,6 +383,7 @@ mod tests {
             plural: format!("{}s", kind.to_lowercase()),
             namespace: "default".to_owned(),
             name: "a-x7".to_owned(),
+            has_schema: true,
             before,
             after,
         }
@@ -363,19 +431,25 @@ mod tests {
 
     #[test]
     fn no_value_of_a_secret_is_shown() {
-        let secret = |value: &str| json!({"metadata": {"name": "a", "annotations": {APPLIED: value}}, "data": {"key": value}});
+        let secret = |value: &str| {
+            json!({"metadata": {"name": "a", "annotations": {APPLIED: value, "original": value}},
+            "data": {"key": value}})
+        };
         let (before, after) = (secret("c2VjcmV0"), secret("c2VjcmV0LXR3bw=="));
         let found = Difference::of(&change("Secret", Some(before), Some(after))).unwrap();
         assert_eq!(
             lines(&found),
-            ["data.key \"(secret, 6 bytes)\" \"(secret, 10 bytes)\""]
+            [
+                "data.key \"(secret, 6 bytes)\" \"(secret, 10 bytes)\"",
+                "metadata.annotations.original \"(secret, 8 bytes)\" \"(secret, 16 bytes)\""
+            ]
         );
         let equal = Difference::of(&change(
             "Secret",
             Some(secret("YQ==")),
             Some(secret("Yg==")),
         ));
-        assert_eq!(equal.unwrap().fields.len(), 1);
+        assert_eq!(equal.unwrap().fields.len(), 2);
     }
 
     #[test]
@@ -400,6 +474,34 @@ mod tests {
         );
         let gone = Difference::of(&change("ConfigMap", Some(before), None)).unwrap();
         assert_eq!((gone.action, gone.fields.len()), (Action::Delete, 0));
+    }
+
+    #[test]
+    fn what_means_something_is_a_difference() {
+        let of = |spec: Value| json!({"metadata": {"uid": "1"}, "spec": spec});
+        let found = |before: Value, after: Value| {
+            let change = change("NetworkPolicy", Some(of(before)), Some(of(after)));
+            Difference::of(&change)
+                .map(|found| lines(&found))
+                .unwrap_or_default()
+        };
+        // Everything may come in.
+        let opened = found(json!({"ingress": []}), json!({"ingress": [{}]}));
+        assert_eq!(opened, ["spec.ingress[0] - {}"]);
+        let names = |one: &str, other: &str| json!({"steps": [{"name": one}, {"name": other}]});
+        let turned = found(names("a", "b"), names("b", "a"));
+        assert_eq!(turned, ["spec.steps (order) [\"a\",\"b\"] [\"b\",\"a\"]"]);
+        let until = |year: u32| json!({"until": format!("{year}-01-01T00:00:00Z")});
+        let later = found(until(2026), until(2036));
+        assert_eq!(later, ["spec.until \"(time)\" \"(time)\""]);
+        assert_eq!(found(json!({}), Value::Null), [""; 0]);
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_is_a_replacement() {
+        let of = |uid: &str| json!({"metadata": {"name": "a", "uid": uid}, "data": {"k": "v"}});
+        let found = Difference::of(&change("ConfigMap", Some(of("1")), Some(of("2")))).unwrap();
+        assert_eq!((found.action, found.fields.len()), (Action::Replace, 0));
     }
 
     #[test]

@@ -41,12 +41,11 @@ pub(super) struct Forks {
 
 #[derive(Default)]
 struct Known {
-    /// By the URL of the real server.
-    forks: BTreeMap<String, Fork>,
-    /// What the clusters of the rehearsal are: part and copy.
-    clusters: BTreeMap<ClusterName, (String, Scope)>,
+    forks: Vec<Fork>,
+    /// The clusters of the rehearsal: the place of their copy among the forks, and the part that they are.
+    clusters: BTreeMap<ClusterName, (usize, Scope)>,
     /// The providers of which a server is the hub.
-    hubs: BTreeMap<String, String>,
+    hubs: BTreeMap<usize, String>,
 }
 
 struct Fork {
@@ -103,20 +102,17 @@ impl Forks {
     /// From now on changes are counted anew.
     pub(super) fn settle(&self) {
         let known = self.known.lock();
-        known
-            .forks
-            .values()
-            .for_each(|fork| fork.copy.settle_fork());
+        known.forks.iter().for_each(|fork| fork.copy.settle_fork());
     }
 
     /// What has changed in the copies since, by cluster.
     pub(super) fn changes(&self) -> Vec<ClusterChange> {
         let known = self.known.lock();
         let mut all = Vec::new();
-        for (server, fork) in &known.forks {
+        for (place, fork) in known.forks.iter().enumerate() {
             let changes = fork.copy.fork_changes().into_iter();
             all.extend(changes.map(|change| ClusterChange {
-                cluster: known.name(server, &change.namespace),
+                cluster: known.name(place, &change.namespace),
                 server: fork.name.clone(),
                 change,
             }));
@@ -130,67 +126,64 @@ impl Forks {
         Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
-    /// The configuration that leads to the copy of a server, which is made unless there is one. One that leads to a copy stays: a provider
-    /// may have it of the hub.
-    fn of(&self, config: &ClusterConfig, known: &mut Known) -> ClusterConfig {
-        let server = config.server();
-        if known.real(&server).is_some() {
+    /// The place of the copy of a server, which is made unless there is one. A configuration may lead to a copy already: a provider may
+    /// have it of the hub.
+    fn of(&self, config: &ClusterConfig, known: &mut Known) -> usize {
+        let url = config.server();
+        let mut forks = known.forks.iter();
+        let found = forks.position(|fork| fork.url == url || fork.config.same_way(config));
+        if let Some(place) = found {
+            let fork = &mut known.forks[place];
+            if fork.url != url && !fork.config.same(config) {
+                fork.config = config.clone();
+                let spec = ClusterSpec::new(fork.name.clone(), config.clone());
+                self.real.put(spec);
+            }
+            return place;
+        }
+        let place = known.forks.len();
+        let taken = known.forks.iter().any(|fork| fork.config.server() == url);
+        let name = ClusterName::new(&url).ok().filter(|_| !taken);
+        let name = name.unwrap_or_else(|| numbered(place));
+        let origin = Reads {
+            reads: self.reads.clone(),
+            name: name.clone(),
+        };
+        let (called, budget) = (format!("copy-{place}"), self.budget.clone());
+        let copy = self.server.fork(&called, Arc::new(origin), budget);
+        self.real
+            .put(ClusterSpec::new(name.clone(), config.clone()));
+        known.forks.push(Fork {
+            name,
+            config: config.clone(),
+            url: self.server.url(copy.name()),
+            copy,
+        });
+        place
+    }
+
+    /// The configuration that leads to a copy.
+    fn way(&self, place: usize, config: &ClusterConfig, known: &Known) -> ClusterConfig {
+        let url = &known.forks[place].url;
+        if config.server() == *url {
             return config.clone();
         }
-        let count = known.forks.len();
-        let fork = known.forks.entry(server.clone()).or_insert_with(|| {
-            let name = ClusterName::new(&server).unwrap_or_else(|_| fallback(count));
-            let origin = Reads {
-                reads: self.reads.clone(),
-                name: name.clone(),
-            };
-            let budget = self.budget.clone();
-            let copy = self
-                .server
-                .fork(&format!("copy-{count}"), Arc::new(origin), budget);
-            self.real
-                .put(ClusterSpec::new(name.clone(), config.clone()));
-            Fork {
-                name,
-                config: config.clone(),
-                url: self.server.url(copy.name()),
-                copy,
-            }
-        });
-        if !fork.config.same(config) {
-            fork.config = config.clone();
-            let spec = ClusterSpec::new(fork.name.clone(), config.clone());
-            self.real.put(spec);
-        }
-        let to_copy = ClusterConfig::from_url_with_token(&fork.url, &self.token, config);
-        // The URL is one of the server, which is valid.
-        to_copy.unwrap_or_else(|_| config.clone())
+        let way = ClusterConfig::from_url_with_token(url, &self.token, config);
+        // The URL is one of the server, which is valid. No error may lead to the real cluster.
+        way.unwrap_or_else(|_| config.nowhere())
     }
 }
 
-/// A name for a server whose URL is none.
-fn fallback(count: usize) -> ClusterName {
+/// A name for a server whose URL is none, or that of another one.
+fn numbered(place: usize) -> ClusterName {
     // Letters, digits and a hyphen are a name.
-    ClusterName::new(format!("server-{count}")).unwrap_or_else(|_| ClusterName::local())
+    ClusterName::new(format!("server-{place}")).unwrap_or_else(|_| ClusterName::local())
 }
 
 impl Known {
-    /// The server of which this URL is a copy.
-    fn real(&self, url: &str) -> Option<&String> {
-        let mut forks = self.forks.iter();
-        let of = forks.find(|(_, fork)| fork.url == url);
-        of.map(|(server, _)| server)
-    }
-
-    /// The real server of a configuration, which may lead to a copy.
-    fn server(&self, config: &ClusterConfig) -> String {
-        let server = config.server();
-        self.real(&server).cloned().unwrap_or(server)
-    }
-
     /// The cluster of an object in the copy of a server.
-    fn name(&self, server: &str, namespace: &str) -> String {
-        let of_server = self.clusters.iter().filter(|(_, (at, _))| at == server);
+    fn name(&self, place: usize, namespace: &str) -> String {
+        let of_server = self.clusters.iter().filter(|(_, (at, _))| *at == place);
         let is_part = |scope: &Scope| match scope {
             Scope::Namespace(part) => *part.name == *namespace,
             Scope::Whole | Scope::Workspace(_) => false,
@@ -200,9 +193,9 @@ impl Known {
         if let Some((name, _)) = parts.next().or_else(|| wholes.next()) {
             return name.to_string();
         }
-        match self.hubs.get(server) {
+        match self.hubs.get(&place) {
             Some(provider) => format!("the hub of {provider}"),
-            None => server.to_owned(),
+            None => self.forks[place].config.server(),
         }
     }
 }
@@ -210,16 +203,18 @@ impl Known {
 impl Reroute for Forks {
     fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig {
         let mut known = self.known.lock();
-        let place = (known.server(&spec.config), spec.scope.clone());
-        known.clusters.insert(spec.name.clone(), place);
-        self.of(&spec.config, &mut known)
+        let place = self.of(&spec.config, &mut known);
+        known
+            .clusters
+            .insert(spec.name.clone(), (place, spec.scope.clone()));
+        self.way(place, &spec.config, &known)
     }
 
     fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig {
         let mut known = self.known.lock();
-        let server = known.server(config);
-        known.hubs.insert(server, provider.to_owned());
-        self.of(config, &mut known)
+        let place = self.of(config, &mut known);
+        known.hubs.insert(place, provider.to_owned());
+        self.way(place, config, &known)
     }
 }
 

@@ -8,13 +8,16 @@ use std::fmt::Write as _;
 /// The most bytes: hosts of code take comments of 64 KB.
 const MOST: usize = 60_000;
 
+/// The most lines of each kind before the changes.
+const FEW: usize = 20;
+
 /// The plan in Markdown, cut where a comment would be too long.
 pub(super) fn markdown(plan: &Plan) -> String {
     // Writing into a text cannot fail.
     let mut out = format!("### Plan: {}\n", headline(plan));
     if !plan.complete {
         out.push_str("\n**The plan is not complete.**\n\n");
-        for problem in &plan.problems {
+        for problem in plan.problems.iter().take(FEW) {
             let _ = writeln!(out, "* {}", escaped(problem));
         }
     }
@@ -24,10 +27,10 @@ pub(super) fn markdown(plan: &Plan) -> String {
     for (name, counts) in &plan.reconcilers {
         let _ = writeln!(out, "* `{name}`: {}", counted(counts));
     }
-    for key in &plan.failing {
+    for key in plan.failing.iter().take(FEW) {
         let _ = writeln!(out, "* `{}` fails: {}", key.key, escaped(&key.last_error));
     }
-    for lack in &plan.denied {
+    for lack in plan.denied.iter().take(FEW) {
         for rule in &lack.rules {
             let _ = writeln!(out, "* `{}` lacks the rule `{rule}`", lack.reconciler);
         }
@@ -38,7 +41,7 @@ pub(super) fn markdown(plan: &Plan) -> String {
             "* {number} keys of `{reconciler}` asked for a later run"
         );
     }
-    for objection in &plan.objections {
+    for objection in plan.objections.iter().take(FEW) {
         let why = objection.refused.as_deref();
         let why = why.unwrap_or("the server keeps it with other fields");
         let object = object(&objection.difference);
@@ -66,6 +69,7 @@ fn one(change: &Folded) -> String {
         Action::Create => "create",
         Action::Change => "change",
         Action::Delete => "delete",
+        Action::Replace => "replace",
     };
     let title = escaped(&object(&change.difference));
     let mut out = format!(

@@ -52,6 +52,7 @@ pub(super) struct Counts {
     pub(super) create: usize,
     pub(super) change: usize,
     pub(super) delete: usize,
+    pub(super) replace: usize,
     /// In these clusters.
     pub(super) clusters: BTreeSet<String>,
 }
@@ -74,12 +75,13 @@ impl Counts {
             Action::Create => self.create += 1,
             Action::Change => self.change += 1,
             Action::Delete => self.delete += 1,
+            Action::Replace => self.replace += 1,
         }
         self.clusters.insert(cluster.to_owned());
     }
 
     pub(super) fn objects(&self) -> usize {
-        self.create + self.change + self.delete
+        self.create + self.change + self.delete + self.replace
     }
 }
 
@@ -236,6 +238,7 @@ mod tests {
             plural: "configmaps".to_owned(),
             namespace: "default".to_owned(),
             name: name.to_owned(),
+            has_schema: true,
             before: None,
             after: Some(after),
         };

@@ -44,6 +44,7 @@ pub(super) fn counted(counts: &Counts) -> String {
         (counts.create, "create"),
         (counts.change, "change"),
         (counts.delete, "delete"),
+        (counts.replace, "replace"),
     ];
     let parts = parts.iter().filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts
@@ -108,6 +109,7 @@ fn one(change: &Folded) -> String {
         Action::Create => ("+", Tone::Good),
         Action::Change => ("~", Tone::Warn),
         Action::Delete => ("-", Tone::Bad),
+        Action::Replace => ("\u{b1}", Tone::Bad),
     };
     let mut out = tone.paint(format!("{sign} {}", object(&change.difference)));
     let by: Vec<&str> = change.reconcilers.iter().map(String::as_str).collect();
