@@ -178,9 +178,12 @@ impl Cluster {
         }
         let kinds: Vec<Arc<Resource>> = self.with(|state| {
             let all = state.registry.all();
-            let goes = |kind: &&Arc<Resource>| match is_namespace {
-                true => kind.namespaced && kind.allows("list"),
-                false => format!("{}.{}", kind.plural, kind.group) == *name,
+            let goes = |kind: &&Arc<Resource>| {
+                if is_namespace {
+                    kind.namespaced && kind.allows("list")
+                } else {
+                    format!("{}.{}", kind.plural, kind.group) == *name
+                }
             };
             all.filter(goes).cloned().collect()
         });
@@ -194,7 +197,7 @@ impl Cluster {
                 ..Selection::default()
             };
             match self.copy(source, &kind, Wanted::Many(selection)).await {
-                Err(error) if matches!(error.code, 403 | 404 | 405) => {
+                Err(error) if matches!(error.code, 403..=405) => {
                     tracing::warn!(cluster = self.name(), kind = %kind.kind, %error, "what goes with a deleted object is not known");
                 }
                 copied => copied?,

@@ -323,9 +323,12 @@ fn is_uid(value: &Value) -> bool {
     value.as_str().is_some_and(|text| {
         let mut bytes = text.bytes().enumerate();
         text.len() == 36
-            && bytes.all(|(at, byte)| match dashes.contains(&at) {
-                true => byte == b'-',
-                false => byte.is_ascii_hexdigit(),
+            && bytes.all(|(at, byte)| {
+                if dashes.contains(&at) {
+                    byte == b'-'
+                } else {
+                    byte.is_ascii_hexdigit()
+                }
             })
     })
 }
