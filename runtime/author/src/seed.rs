@@ -47,6 +47,12 @@ pub struct Asked {
 pub(crate) type Workspaces = BTreeMap<String, Vec<Json>>;
 
 impl Seed {
+    /// Whether there is a kcp with workspaces.
+    #[must_use]
+    pub fn has_workspaces(&self) -> bool {
+        self.workspaces.is_some()
+    }
+
     /// Reads the manifests of `folder`, which may be absent. Those in it go to each of the fleet's clusters, those in a
     /// subfolder to the cluster of its name, those in `local` to the local cluster, those in `kcp` to workspaces.
     /// CustomResourceDefinitions come first, then Namespaces, then the rest in the order of files.

@@ -230,12 +230,12 @@ fn event(frame: &Bytes) -> Option<(String, String, bool)> {
     }
     let object = &line["object"];
     let metadata = &object["metadata"];
+    // These cannot be found again by the text of their event.
+    if object["kind"] == "PartialObjectMetadata" || metadata["generateName"].is_string() {
+        return None;
+    }
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
-    let namespace = text(&metadata["namespace"]);
-    let name = match (text(&metadata["generateName"]), text(&metadata["name"])) {
-        (prefix, name) if prefix.is_empty() => name,
-        (prefix, _) => format!("{prefix}*"),
-    };
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
     let key = if namespace.is_empty() {
         name
     } else {

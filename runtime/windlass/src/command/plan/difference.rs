@@ -20,9 +20,10 @@ const OF_SERVER: [&str; 7] = [
 /// The object as kubectl applied it, which repeats every field.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Fields that are as good as absent if they are empty.
-const EMPTY: [&str; 6] = [
+const EMPTY: [&str; 7] = [
     "",
     "data",
+    "metadata",
     "metadata.annotations",
     "metadata.labels",
     "spec",
@@ -427,6 +428,7 @@ mod tests {
             [
                 "metadata.labels.app \"x\" -",
                 "spec.args[1] \"b\" -",
+                "spec.list (order) [\"web\",\"side\"] [\"side\",\"web\"]",
                 "spec.list[web].image \"a:1\" \"a:2\"",
             ]
         );

@@ -167,7 +167,8 @@ impl Runner {
             configuration,
             timeout: self.timeout,
             engine: self.engine.clone(),
-            stop: self.stop.clone(),
+            // A search ends its own runs once it has found something.
+            stop: self.stop.child_token(),
         })
     }
 
