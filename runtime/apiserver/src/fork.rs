@@ -103,11 +103,10 @@ impl Cluster {
         if has {
             return Ok(());
         }
-        match &wanted {
+        match (version, &wanted) {
             // What only the fork serves is nowhere else.
-            _ if version.is_none() => {}
-            Wanted::One(namespace, name) => {
-                let version = version.unwrap_or_default();
+            (None, _) => {}
+            (Some(version), Wanted::One(namespace, name)) => {
                 let at = collection(resource, &version, namespace);
                 let path = format!("{at}/{}", encoded(name));
                 match source.origin.read(path, JSON).await {
@@ -116,8 +115,7 @@ impl Cluster {
                     Err(error) => return Err(error.into()),
                 }
             }
-            Wanted::Many(selection) => {
-                let version = version.unwrap_or_default();
+            (Some(version), Wanted::Many(selection)) => {
                 self.copy_pages(source, resource, &version, selection)
                     .await?;
             }
@@ -154,14 +152,14 @@ impl Cluster {
                 Err(error) => return Err(error.into()),
             };
             self.keep(source, resource, page.items.unwrap_or_default())?;
-            next = page.metadata.next.filter(|next| !next.is_empty());
+            let Some(rest) = page.metadata.next.filter(|next| !next.is_empty()) else {
+                return Ok(());
+            };
             self.with(|state| {
                 let copied = state.copied.as_mut();
-                copied.map(|copied| copied.begin(&id, selection, next.clone()))
+                copied.map(|copied| copied.begin(&id, selection, &rest))
             });
-            if next.is_none() {
-                return Ok(());
-            }
+            next = Some(rest);
         }
     }
 

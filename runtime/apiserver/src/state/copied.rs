@@ -113,12 +113,9 @@ impl Copied {
     }
 
     /// Notes where to go on with a selection.
-    pub(crate) fn begin(&mut self, id: &CollectionId, selection: &Selection, next: Option<String>) {
+    pub(crate) fn begin(&mut self, id: &CollectionId, selection: &Selection, next: &str) {
         let collection = self.collections.entry(id.clone()).or_default();
-        match next {
-            Some(next) => drop(collection.begun.insert(selection.clone(), next)),
-            None => drop(collection.begun.remove(selection)),
-        }
+        collection.begun.insert(selection.clone(), next.to_owned());
     }
 
     /// The kind of a collection of which something was read.

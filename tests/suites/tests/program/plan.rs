@@ -71,7 +71,7 @@ fn said(plan: &Json) -> Result<Changes> {
         for cluster in change["clusters"].as_array().into_iter().flatten() {
             let object = format!(
                 "{}/{} {}/{}",
-                text(&change["api_version"]),
+                text(&change["apiVersion"]),
                 text(&change["kind"]),
                 text(&change["namespace"]),
                 text(&change["name"])

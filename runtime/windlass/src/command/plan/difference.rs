@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_apiserver::Change;
 
 /// Metadata that the server makes.
@@ -29,7 +29,7 @@ const EMPTY: [&str; 7] = [
     "spec",
     "status",
 ];
-/// Fields by which items of a list are told apart.
+/// Fields that name an item of a list.
 const NAMES: [&str; 5] = ["name", "type", "key", "uid", "ip"];
 
 /// What happens to an object.
@@ -61,6 +61,7 @@ pub(super) struct Field {
 
 /// What differs in an object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Difference {
     pub(super) action: Action,
     /// For example `apps/v1`.
@@ -201,8 +202,7 @@ fn compare(before: &Value, after: &Value, path: String, fields: &mut Vec<Field>)
                 }
                 return;
             }
-            let names: std::collections::BTreeSet<&String> =
-                before.keys().chain(after.keys()).collect();
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
                 let of = |fields: &Map<String, Value>| fields.get(name).cloned();
                 let (before, after) = (of(before), of(after));
@@ -242,59 +242,48 @@ fn compare(before: &Value, after: &Value, path: String, fields: &mut Vec<Field>)
 fn lists(before: &[Value], after: &[Value], path: &str, fields: &mut Vec<Field>) {
     let keyed = NAMES
         .iter()
-        .find_map(|key| Some((by_name(before, key)?, by_name(after, key)?)));
-    let place = |items: &[Value]| -> BTreeMap<String, Value> {
-        let items = items.iter().enumerate();
-        items
-            .map(|(at, item)| (format!("{at:03}"), item.clone()))
-            .collect()
+        .find_map(|key| Some((key, by_name(before, key)?, by_name(after, key)?)));
+    let Some((key, one, other)) = keyed else {
+        for at in 0..before.len().max(after.len()) {
+            let of = |items: &[Value]| items.get(at).cloned().unwrap_or_default();
+            compare(&of(before), &of(after), format!("{path}[{at}]"), fields);
+        }
+        return;
     };
-    let is_keyed = keyed.is_some();
-    if is_keyed && !path.ends_with("conditions") && !path.ends_with("ownerReferences") {
-        fields.extend(reordered(before, after, path));
-    }
-    let (before, after) = keyed.unwrap_or_else(|| (place(before), place(after)));
-    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    for name in names {
-        let shown = if is_keyed {
-            name.as_str()
-        } else {
-            let digits = name.trim_start_matches('0');
-            if digits.is_empty() { "0" } else { digits }
+    if !path.ends_with("conditions") && !path.ends_with("ownerReferences") {
+        let names = |items: &[Value], others: &BTreeMap<&str, &Value>| -> Vec<Value> {
+            let names = items.iter().map(|item| item[key].clone());
+            let is_there = |name: &Value| name.as_str().is_some_and(|it| others.contains_key(it));
+            names.filter(is_there).collect()
         };
-        let of = |items: &BTreeMap<String, Value>| items.get(name).cloned().unwrap_or_default();
+        let (was, is) = (names(before, &other), names(after, &one));
+        // Containers begin in their order.
+        if was != is {
+            fields.push(Field {
+                path: format!("{path} (order)"),
+                before: Some(was.into()),
+                after: Some(is.into()),
+            });
+        }
+    }
+    let names: BTreeSet<&str> = one.keys().chain(other.keys()).copied().collect();
+    for name in names {
+        let of = |items: &BTreeMap<&str, &Value>| items.get(name).copied().cloned();
         compare(
-            &of(&before),
-            &of(&after),
-            format!("{path}[{shown}]"),
+            &of(&one).unwrap_or_default(),
+            &of(&other).unwrap_or_default(),
+            format!("{path}[{name}]"),
             fields,
         );
     }
 }
 
-/// Another order of the items that both lists have: containers begin in it.
-fn reordered(before: &[Value], after: &[Value], path: &str) -> Option<Field> {
-    let key = NAMES
+/// The items by what names them; `None`: not every one has such a name of its own.
+fn by_name<'a>(items: &'a [Value], key: &str) -> Option<BTreeMap<&'a str, &'a Value>> {
+    let named = items
         .iter()
-        .find(|key| by_name(before, key).is_some() && by_name(after, key).is_some())?;
-    let names = |items: &[Value], others: &[Value]| -> Vec<Value> {
-        let is_there = |name: &Value| others.iter().any(|other| other[key] == *name);
-        let names = items.iter().map(|item| item[key].clone());
-        names.filter(is_there).collect()
-    };
-    let (one, other) = (names(before, after), names(after, before));
-    (one != other).then(|| Field {
-        path: format!("{path} (order)"),
-        before: Some(one.into()),
-        after: Some(other.into()),
-    })
-}
-
-fn by_name(items: &[Value], key: &str) -> Option<BTreeMap<String, Value>> {
-    let named: Option<BTreeMap<String, Value>> = items
-        .iter()
-        .map(|item| Some((item.get(key)?.as_str()?.to_owned(), item.clone())))
-        .collect();
+        .map(|item| Some((item.get(key)?.as_str()?, item)));
+    let named: Option<BTreeMap<&str, &Value>> = named.collect();
     named.filter(|named| named.len() == items.len())
 }
 
