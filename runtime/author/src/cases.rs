@@ -9,7 +9,6 @@ mod state;
 mod steps;
 
 pub use compare::Difference;
-pub(crate) use compare::below;
 pub use fault::{CallName, Effect, Fault};
 pub use state::{Noise, State};
 pub use steps::{Pause, Place, Script};

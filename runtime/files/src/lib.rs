@@ -2,6 +2,7 @@
 //! documents, and at [`Watch`], which reports changes.
 
 mod document;
+mod field_path;
 mod interval;
 mod project;
 mod replaced_file;
@@ -11,6 +12,7 @@ pub use document::{
     API_VERSION, DecodeError, Key, Location, Node, Part, Position, Problem, Step, Value, nearest,
     split,
 };
+pub use field_path::below;
 pub use interval::Interval;
 pub use project::{STATE, built, built_path, has_modules, is_left_by_tools};
 pub use replaced_file::replace;

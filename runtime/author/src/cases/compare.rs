@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::fmt;
+use windlass_files::below;
 
 /// The longest value that is shown, in characters.
 const LONGEST: usize = 400;
@@ -166,18 +167,6 @@ fn differ_exactly(expected: &Json, found: &Json, path: String, mismatches: &mut 
         }
         (one, other) if one == other => {}
         (one, other) => mismatches.push((path, Some(one.clone()), Some(other.clone()))),
-    }
-}
-
-/// The path of a field: after a dot, or in brackets if its name contains characters of a path.
-pub(crate) fn below(path: &str, key: &str) -> String {
-    let plain = key
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    match (plain, path.is_empty()) {
-        (true, true) => key.to_owned(),
-        (true, false) => format!("{path}.{key}"),
-        (false, _) => format!("{path}[{key:?}]"),
     }
 }
 

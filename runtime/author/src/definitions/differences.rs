@@ -2,11 +2,11 @@
 //!
 //! Only `spec` is compared. What API servers and generators fill in counts as absent, and orders without a meaning do not count.
 
-use crate::cases::below;
 use serde::Serialize;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::BTreeSet;
 use std::fmt;
+use windlass_files::below;
 
 /// The longest value that is shown, in characters.
 const LONGEST: usize = 200;

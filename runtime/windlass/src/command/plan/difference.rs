@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_apiserver::Change;
+use windlass_files::below;
 
 /// Metadata that the server makes.
 const OF_SERVER: [&str; 7] = [
@@ -285,18 +286,6 @@ fn by_name<'a>(items: &'a [Value], key: &str) -> Option<BTreeMap<&'a str, &'a Va
         .map(|item| Some((item.get(key)?.as_str()?, item)));
     let named: Option<BTreeMap<&str, &Value>> = named.collect();
     named.filter(|named| named.len() == items.len())
-}
-
-/// The path of a field: after a dot, or in brackets if its name has characters of a path.
-fn below(path: &str, name: &str) -> String {
-    let plain = name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    match (plain, path.is_empty()) {
-        (true, true) => name.to_owned(),
-        (true, false) => format!("{path}.{name}"),
-        (false, _) => format!("{path}[{name}]"),
-    }
 }
 
 /// Whether a value is a time as Kubernetes writes them.
