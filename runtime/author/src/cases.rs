@@ -57,6 +57,36 @@ impl Case {
     /// # Errors
     /// When there is no case, or no case of a given name, or one cannot be read.
     pub fn all(project: &Path, names: &[String]) -> Result<Vec<Self>> {
+        let found = Self::found(project)?;
+        if found.is_empty() {
+            bail!(
+                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects; or tests/NAME.yaml with steps",
+                project.display()
+            );
+        }
+        if let Some(missing) = names.iter().find(|name| !found.contains_key(*name)) {
+            let found: Vec<String> = found.into_keys().collect();
+            bail!(
+                "there is no test {missing:?}: there are {}",
+                found.join(", ")
+            );
+        }
+        let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
+        let cases = found.clone().into_iter().filter(wanted);
+        cases
+            .map(|(name, path)| Self::of_path(name, &path)?.with_steps(&found))
+            .collect()
+    }
+
+    /// Whether a project has cases.
+    #[must_use]
+    pub fn exist(project: &Path) -> bool {
+        // Two of one name are told by `all`.
+        Self::found(project).map_or(true, |found| !found.is_empty())
+    }
+
+    /// The paths of the cases, by name.
+    fn found(project: &Path) -> Result<BTreeMap<String, PathBuf>> {
         let tests = project.join("tests");
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&tests).into_iter().flatten().flatten() {
@@ -81,24 +111,7 @@ impl Case {
                 );
             }
         }
-        if found.is_empty() {
-            bail!(
-                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects; or tests/NAME.yaml with steps",
-                project.display()
-            );
-        }
-        if let Some(missing) = names.iter().find(|name| !found.contains_key(*name)) {
-            let found: Vec<String> = found.into_keys().collect();
-            bail!(
-                "there is no test {missing:?}: there are {}",
-                found.join(", ")
-            );
-        }
-        let wanted = |(name, _): &(String, PathBuf)| names.is_empty() || names.contains(name);
-        let cases = found.clone().into_iter().filter(wanted);
-        cases
-            .map(|(name, path)| Self::of_path(name, &path)?.with_steps(&found))
-            .collect()
+        Ok(found)
     }
 
     fn of_path(name: String, path: &Path) -> Result<Self> {

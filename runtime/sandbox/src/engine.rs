@@ -16,9 +16,10 @@ use crate::native::NativeGuests;
 use crate::options::Options;
 use crate::scheduler::Scheduler;
 use crate::scheduler::priority::all_but_one;
+use crate::tape::host::{HasTape, Taped};
 use crate::tenant::Tenant;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
@@ -60,6 +61,8 @@ struct Inner {
     plain: Linker<Call>,
     /// Every capability.
     with_fleet: Linker<Call>,
+    /// Every capability, for calls that have a tape. Made for the first one.
+    taped: OnceLock<Linker<Call>>,
     /// Runs the calls of all guests.
     scheduler: Scheduler,
     /// A slot for each instance that the engine has room for. Further calls wait.
@@ -114,6 +117,7 @@ impl Sandbox {
                 engine,
                 plain,
                 with_fleet,
+                taped: OnceLock::new(),
                 scheduler,
                 slots: FairSemaphore::new(Slots::new(instances as usize)),
                 teardown: Arc::new(teardown),
@@ -151,6 +155,15 @@ impl Sandbox {
         } else {
             &self.inner.plain
         }
+    }
+
+    /// For calls that have a tape.
+    pub(crate) fn taped_linker(&self) -> wasmtime::Result<&Linker<Call>> {
+        if let Some(linker) = self.inner.taped.get() {
+            return Ok(linker);
+        }
+        let linker = taped_linker(&self.inner.engine)?;
+        Ok(self.inner.taped.get_or_init(|| linker))
     }
 
     /// Slices that have begun so far, if calls wait for a slice. `None`: no call waits.
@@ -236,6 +249,18 @@ impl Inner {
         // An instance that was kept just before the store is still this task's.
         self.evictable.evict_old(Instant::now()) && !self.sweeping.swap(true, Ordering::SeqCst)
     }
+}
+
+/// The host functions of a call that has a tape.
+fn taped_linker(engine: &Engine) -> wasmtime::Result<Linker<Call>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
+    config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
+    client::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
+    fleet::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
+    clock::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
+    Ok(linker)
 }
 
 /// Clears `sweeping` when the task is dropped, even at the end of the runtime.

@@ -19,6 +19,7 @@ use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::instance::call::FleetView;
 use crate::options::{Isolation, Limits};
+use crate::recordings::{KeptRecording, RecordOptions};
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use arc_swap::ArcSwap;
@@ -52,6 +53,10 @@ pub struct GuestOptions {
     pub limits: Limits,
     /// How instances are kept apart.
     pub isolation: Isolation,
+    /// Which of its runs are recorded. `None`: those that somebody [asks for](Guest::record).
+    pub record: Option<RecordOptions>,
+    /// Texts in its `config` that no recording may show.
+    pub secrets: Vec<String>,
 }
 
 /// The parts of a guest's controller, besides the reconciler.
@@ -101,6 +106,10 @@ struct Current {
     description: Description,
     /// Its rights when it was loaded. They may have been restricted since.
     loaded: Rights,
+    /// Which of its runs are recorded.
+    record: Option<RecordOptions>,
+    /// What recordings may not show.
+    secrets: Arc<[String]>,
 }
 
 impl Guest {
@@ -263,6 +272,24 @@ impl Guest {
         self.current.load().revision.clone()
     }
 
+    /// No longer waits for a run of a request to record.
+    pub fn forget(&self, request: &Request) {
+        let recordings = &self.current.load().guest.history.recordings;
+        recordings.forget(request);
+    }
+
+    /// Has the next run of a request recorded. An instance that serves several calls is not used for it. Runs of a process are not recorded.
+    pub fn record(&self, request: Request) {
+        let recordings = &self.current.load().guest.history.recordings;
+        recordings.want(request);
+    }
+
+    /// The recordings of its runs that are kept, the newest last.
+    #[must_use]
+    pub fn recordings(&self) -> Vec<KeptRecording> {
+        self.current.load().guest.history.recordings.list()
+    }
+
     /// Its state and its counts.
     #[must_use]
     pub fn status(&self) -> GuestStatus {
@@ -324,6 +351,8 @@ impl Current {
             config,
             limits,
             isolation,
+            record,
+            secrets,
         } = options;
         let loaded = Rights {
             grant: grant.clone(),
@@ -348,6 +377,8 @@ impl Current {
             isolation,
             description,
             loaded,
+            record,
+            secrets: secrets.into(),
         })
     }
 
@@ -394,13 +425,16 @@ impl Current {
             isolation,
             description: self.description.clone(),
             loaded: self.loaded.clone(),
+            record: self.record.clone(),
+            secrets: self.secrets.clone(),
         })
     }
 
-    /// Makes its grant bound the calls of earlier configurations.
+    /// Makes its grant bound the calls of earlier configurations, and has its runs recorded as it says.
     fn take_effect(&self) {
-        let latest = &self.guest.history.latest;
-        latest.store(Some(self.guest.given.clone()));
+        let history = &self.guest.history;
+        history.latest.store(Some(self.guest.given.clone()));
+        history.recordings.follow(self.record.clone());
     }
 
     fn options(&self) -> GuestOptions {
@@ -412,7 +446,24 @@ impl Current {
             config: guest.config.to_string(),
             limits: guest.limits.clone(),
             isolation: self.isolation,
+            record: self.record.clone(),
+            secrets: self.secrets.to_vec(),
         }
+    }
+
+    /// Runs a request, and records the run if it shall.
+    async fn reconcile(&self, context: Context) -> Result<Action, Failure> {
+        let guest = &self.guest;
+        let recordings = &guest.history.recordings;
+        let run = recordings.begin(guest, &context);
+        let run = run.filter(|_| self.code.is_recordable());
+        let tape = run.as_ref().map(|run| run.tape.clone());
+        let outcome = self.code.reconcile(guest.clone(), context, tape).await;
+        if let Some(run) = run {
+            let (revision, secrets) = (self.revision.digest(), self.secrets.clone());
+            recordings.end(run, guest, revision, secrets, &outcome);
+        }
+        outcome
     }
 }
 
@@ -420,8 +471,7 @@ impl Reconciler for Guest {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         async move {
             let current = self.current.load_full();
-            let guest = current.guest.clone();
-            let outcome = current.code.reconcile(guest, context).await;
+            let outcome = current.reconcile(context).await;
             self.counters.called(&outcome);
             outcome
         }

@@ -11,6 +11,7 @@ pub(crate) use stdio::Stdio;
 
 use crate::clean::clean;
 use crate::contract::windlass::runtime::log::Level;
+use crate::tape::Tape;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +26,8 @@ const LINE: usize = 32;
 pub(crate) struct Journal {
     state: Arc<Mutex<State>>,
     rate: Option<Arc<LogRate>>,
+    /// Gets the lines too, or alone.
+    tape: Option<Arc<Tape>>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,13 @@ impl Journal {
         Self {
             state: Arc::new(Mutex::new(State::new(budget))),
             rate,
+            tape: None,
         }
+    }
+
+    /// The same log, of a call with a tape.
+    pub(crate) fn with_tape(self, tape: Option<Arc<Tape>>) -> Self {
+        Self { tape, ..self }
     }
 
     /// Another call begins, with a budget of its own.
@@ -104,7 +113,10 @@ impl Journal {
             return;
         }
         drop(state);
-        emit(level, &message, &fields);
+        let noted = |tape: &Arc<Tape>| tape.log(level, &message, &fields);
+        if self.tape.as_ref().is_none_or(noted) {
+            emit(level, &message, &fields);
+        }
     }
 
     /// Ends the call. Logs how many lines were dropped.

@@ -14,6 +14,8 @@
 //!     config: "{}".to_owned(),
 //!     limits: Limits::default(),
 //!     isolation: Isolation::Fresh,
+//!     record: None,
+//!     secrets: Vec::new(),
 //! };
 //! let guest = Guest::new(&sandbox, options, revision).await?;
 //! let parts = guest.controller_parts(); // the watches of its controller; the guest itself is the reconciler
@@ -49,7 +51,11 @@ mod capability;
 mod engine;
 mod component;
 mod native;
+pub mod recording;
+mod tape;
+mod recordings;
 mod guest;
+mod replay;
 mod inspection;
 
 pub use cache::CacheError;
@@ -71,5 +77,8 @@ pub use native::{NativeError, NativeGuest, NativeGuests, Next, Run, Runs};
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };
+pub use recordings::{KeptRecording, RecordOptions, Why};
+pub use replay::{ReplayError, Replayed};
+pub use tape::{By, Divergence};
 pub use tenant::Tenant;
 pub use tenant::usage::limits;

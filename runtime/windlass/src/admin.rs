@@ -9,7 +9,10 @@
 //! | `/api/v1/configuration` | the documents that are not in effect |
 //! | `/api/v1/clusters`, `…/providers`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
 //! | `/api/v1/election` | the leader |
+//! | `/api/v1/recordings` | the recordings of runs that are kept |
+//! | `/api/contents/v1/recordings/ID` | the file of a recording |
 //! | `POST /api/v1/requeue` | reconciles a key now |
+//! | `POST /api/v1/record` | reconciles a key now, and records the run |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //!
 //! If the Manager names further addresses, the probes and the metrics are served there too, each at its own. `access` says who may call
@@ -23,6 +26,7 @@ mod conditions;
 mod election;
 mod exposition;
 mod listener;
+mod recordings;
 pub(crate) mod state;
 
 pub(crate) use access::{TOKEN_HEADER, token_file};
@@ -30,6 +34,7 @@ pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
+use crate::status::view::RequeueRequest;
 use access::{Access, Caller};
 use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
@@ -39,7 +44,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use conditions::{Asked, answer, conditions};
-use state::{ExplainQuery, KeyQuery};
+use state::{ExplainQuery, KeyQuery, RequeueError};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -124,7 +129,7 @@ fn all(access: &Arc<Access>) -> Router {
     let router = probes().merge(metrics_of(access)).merge(api(access)).fallback(|| async {
         Refused(
             StatusCode::NOT_FOUND,
-            "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, explain, configuration".to_owned(),
+            "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, recordings, explain, configuration".to_owned(),
         )
     });
     without_pages(router, access)
@@ -159,6 +164,12 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         )
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/explain", get(explain))
+        .route(
+            "/api/v1/recordings",
+            get(|State(app): State<Arc<App>>| async move { Json(recordings::list(&app)) }),
+        )
+        .route(recordings::FILES, get(recording))
+        .route("/api/v1/record", post(record))
         .route("/api/v1/requeue", post(requeue))
         .route("/api/v1/rollback", post(rollback))
         .route_layer(checked)
@@ -272,31 +283,59 @@ async fn explain(
     }
 }
 
+async fn recording(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Response {
+    match recordings::file(&app, &id) {
+        Ok(file) => {
+            audit::read_recording(&caller, &id);
+            ([(header::CONTENT_TYPE, "application/json")], file).into_response()
+        }
+        Err(message) => Refused(StatusCode::NOT_FOUND, message).into_response(),
+    }
+}
+
+async fn record(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Response {
+    let answer = key_of(&body).and_then(|request| {
+        let reply = recordings::record(&app, &request)?;
+        audit::recorded(&app, &caller, &request);
+        Ok(Json(reply))
+    });
+    answer.into_response()
+}
+
 async fn requeue(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     body: axum::body::Bytes,
 ) -> Response {
-    let request = match serde_json::from_slice(&body) {
-        Ok(request) => request,
-        Err(error) => {
-            return Refused(
-                StatusCode::BAD_REQUEST,
-                format!("not a requeue request: {error}"),
-            )
-            .into_response();
-        }
-    };
-    match state::requeue(&app, &request) {
-        Ok(reply) => {
-            audit::requeued(&app, &caller, &request);
-            Json(reply).into_response()
-        }
-        Err(state::RequeueError::Wrong(message)) => {
-            Refused(StatusCode::BAD_REQUEST, message).into_response()
-        }
-        Err(state::RequeueError::Unknown(message)) => {
-            Refused(StatusCode::NOT_FOUND, message).into_response()
+    let answer = key_of(&body).and_then(|request| {
+        let reply = state::requeue(&app, &request)?;
+        audit::requeued(&app, &caller, &request);
+        Ok(Json(reply))
+    });
+    answer.into_response()
+}
+
+/// What a caller asks of a key.
+fn key_of(body: &[u8]) -> Result<RequeueRequest, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the body names no key: {error}");
+        Refused(StatusCode::BAD_REQUEST, message)
+    })
+}
+
+impl From<RequeueError> for Refused {
+    fn from(error: RequeueError) -> Self {
+        match error {
+            RequeueError::Wrong(message) => Self(StatusCode::BAD_REQUEST, message),
+            RequeueError::Unknown(message) => Self(StatusCode::NOT_FOUND, message),
         }
     }
 }

@@ -7,11 +7,11 @@ mod operators;
 
 pub(crate) use authors::{
     BuildArgs, CheckArgs, CrashArgs, CrdsArgs, DevArgs, FleetArgs, NewArgs, PullArgs, PushArgs,
-    RegistryArgs, RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
+    RegistryArgs, ReplayArgs, RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
     AdminArgs, Baseline, GetArgs, KcpCommand, PlanArgs, PreflightArgs, PublishArgs, RbacArgs,
-    RequeueArgs, RollbackArgs, RunArgs, What,
+    RecordArgs, RequeueArgs, RollbackArgs, RunArgs, What,
 };
 
 use crate::config::kinds::Interval;
@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, preflight, types, get, requeue and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -100,11 +100,17 @@ pub(crate) enum Command {
     /// For each folder DIR/tests/NAME: fills in-memory clusters from its `seed`, as `dev` does, runs DIR/windlass.yaml or its own until
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
+    /// Then runs the recordings in DIR/tests/recordings again, which must go as they went.
     ///
     /// With --crash each test runs many more times, each time with a fault at another call of the guest: its run is killed, the call
     /// fails, the object is changed by somebody, the process restarts with old caches. Each run must end with the same objects. A failure
     /// is printed as a file for DIR/tests that shows it again.
     Test(TestArgs),
+    /// Run recordings again, without any cluster
+    ///
+    /// The component gets the same request, configuration, answers, times and random numbers. Prints where it does something else first.
+    /// Ends with 0 if it does the same, 2 if not. `windlass test` does this with the files in DIR/tests/recordings.
+    Replay(ReplayArgs),
     /// Serve clusters in memory to the unit tests of a guest
     ///
     /// The SDKs' test kits start it by themselves. Prints the path of a socket that only this user reaches; each connection has a fleet of its
@@ -161,6 +167,10 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Make a running manager reconcile a key now
     Requeue(RequeueArgs),
+    /// Make a running manager reconcile a key now, and record the run
+    ///
+    /// Writes all that the guest got in this run into a file, for `windlass replay`. Values of Secrets have stand-ins in it.
+    Record(RecordArgs),
     /// Make a reconciler serve its previous revision, until its guest's file changes
     ///
     /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,

@@ -15,7 +15,9 @@ pub(crate) mod new;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
+pub(crate) mod record;
 pub(crate) mod registry;
+pub(crate) mod replay;
 pub(crate) mod requeue;
 pub(crate) mod rollback;
 pub(crate) mod rules;
@@ -33,6 +35,12 @@ pub(crate) const DONE: ExitCode = ExitCode::SUCCESS;
 
 /// Something failed, and the error was printed.
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
+
+/// The path of the file of a recording.
+fn recording(id: &str) -> String {
+    let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
+    format!("/api/contents/v1/recordings/{id}")
+}
 
 /// Prints the report of a run that ended when idle. A run that a signal ended has no report.
 ///

@@ -12,7 +12,7 @@ pub(crate) use desired::Desired;
 pub(crate) use needs::{Lack, ReconcilerNeeds, lacks};
 pub(crate) use policy::{ControllerPolicy, TenantPolicy};
 
-use crate::config::kinds::TenantSpec;
+use crate::config::kinds::{RecordSpec, TenantSpec};
 use crate::config::schema::{self, Place};
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
@@ -190,6 +190,8 @@ impl Guests {
             config: desired.spec.config_text(),
             limits: policy.rights.limits.clone(),
             isolation: policy.rights.isolation,
+            record: desired.spec.record.as_ref().map(RecordSpec::guests),
+            secrets: desired.spec.secrets.clone(),
         };
         let (guest, next) = match serving {
             Some(guest) => {

@@ -53,6 +53,7 @@ fn edits(command: &Command) -> bool {
             | Command::Build(_)
             | Command::Check(_)
             | Command::Test(_)
+            | Command::Replay(_)
             | Command::Rules(_)
     )
 }
@@ -74,6 +75,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         | Command::Plan(_)
         | Command::Get(_)
         | Command::Requeue(_)
+        | Command::Record(_)
+        | Command::Replay(_)
         | Command::Rollback(_)
         | Command::Types(_) => "error",
         _ => "info",
@@ -108,6 +111,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Kcp(command) => command::kcp::execute(&command, format),
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
+            Command::Record(args) => command::record::execute(args, format).await,
+            Command::Replay(args) => command::replay::execute(args, format, engine).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
             Command::Upgrade(args) => command::upgrade::execute(&args, format),
             Command::Types(args) => command::types::execute(args, format).await,

@@ -76,6 +76,8 @@ async fn hello(sandbox: &Sandbox) -> Result<Arc<Guest>> {
         config: "{}".into(),
         limits: Limits::default(),
         isolation: Isolation::Fresh,
+        record: None,
+        secrets: Vec::new(),
     };
     Ok(Guest::new(sandbox, options, revision).await?)
 }

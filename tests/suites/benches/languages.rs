@@ -183,6 +183,8 @@ async fn guest(sandbox: &Sandbox, revision: &Revision, isolation: Isolation) -> 
             ..Limits::default()
         },
         isolation,
+        record: None,
+        secrets: Vec::new(),
     };
     Ok(Guest::new(sandbox, options, revision.clone()).await?)
 }

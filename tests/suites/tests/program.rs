@@ -60,6 +60,8 @@ mod pages;
 mod publishing;
 #[path = "program/readme.rs"]
 mod readme;
+#[path = "program/recordings.rs"]
+mod recordings;
 #[path = "program/workspace_setup.rs"]
 mod workspace_setup;
 #[path = "program/native.rs"]

@@ -36,6 +36,7 @@ impl types::Host for Call {
     fn convert_api_error(&mut self, refused: Refused) -> wasmtime::Result<types::ApiError> {
         match refused {
             Refused::Api(error) => Ok(error.into()),
+            Refused::Told(error) => Ok(error),
             Refused::Trap(error) => Err(error),
         }
     }

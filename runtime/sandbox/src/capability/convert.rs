@@ -60,6 +60,19 @@ impl From<&Request> for types::Request {
     }
 }
 
+impl From<&crate::recording::Request> for types::Request {
+    fn from(request: &crate::recording::Request) -> Self {
+        let key = types::ObjectKey {
+            namespace: request.namespace.clone(),
+            name: request.name.clone(),
+        };
+        Self {
+            cluster: request.cluster.clone(),
+            key,
+        }
+    }
+}
+
 impl From<types::Action> for Action {
     fn from(action: types::Action) -> Self {
         match action {

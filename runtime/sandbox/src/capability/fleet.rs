@@ -78,7 +78,7 @@ impl Call {
     fn reconciling(&self) -> Result<&Context, ApiError> {
         match &self.purpose {
             Purpose::Reconcile(context) => Ok(context),
-            Purpose::Describe | Purpose::Idle => Err(ApiError::host(
+            Purpose::Describe | Purpose::Play | Purpose::Idle => Err(ApiError::host(
                 ApiCode::Denied,
                 "describe reaches no cluster: do this in reconcile",
             )),

@@ -79,6 +79,7 @@ impl AnswerBudget {
         let answers = answers.into_iter().map(|answer| match answer {
             Ok(reply) => Ok(Ok(reply)),
             Err(Refused::Api(error)) => Ok(Err(error.into())),
+            Err(Refused::Told(error)) => Ok(Err(error)),
             Err(Refused::Trap(trap)) => Err(trap),
         });
         answers.collect()

@@ -1,5 +1,6 @@
 //! The host's side of a guest's `cluster` handle. Entry point: [`ClusterHandle`].
 
+use crate::contract::windlass::runtime::types;
 use windlass_fleet::api::ApiError;
 use windlass_fleet::{Client, ClusterName};
 
@@ -14,6 +15,8 @@ enum State {
     },
     /// The call in which it was given has ended.
     Revoked(ClusterName),
+    /// Its calls are answered from a recording.
+    Played(ClusterName),
 }
 
 /// Which calls a handle allows, within the grant.
@@ -29,18 +32,32 @@ impl ClusterHandle {
         Self(State::Live { client, reach })
     }
 
+    /// A cluster of a recording.
+    pub(crate) fn played(name: ClusterName) -> Self {
+        Self(State::Played(name))
+    }
+
     /// The client. An error once the call has ended in which the handle was given.
     pub(crate) fn client(&self) -> Result<(&Client, Reach), StaleHandle> {
         match &self.0 {
             State::Live { client, reach } => Ok((client, *reach)),
+            State::Revoked(name) | State::Played(name) => Err(StaleHandle(name.clone())),
+        }
+    }
+
+    /// The name of the cluster. An error as that of [`Self::client`].
+    pub(crate) fn name(&self) -> Result<&ClusterName, StaleHandle> {
+        match &self.0 {
+            State::Live { client, .. } => Ok(client.cluster_name()),
+            State::Played(name) => Ok(name),
             State::Revoked(name) => Err(StaleHandle(name.clone())),
         }
     }
 
     /// Takes the client away.
     pub(crate) fn revoke(&mut self) {
-        if let State::Live { client, .. } = &self.0 {
-            self.0 = State::Revoked(client.cluster_name().clone());
+        if let Ok(name) = self.name() {
+            self.0 = State::Revoked(name.clone());
         }
     }
 }
@@ -50,6 +67,8 @@ impl ClusterHandle {
 pub(crate) enum Refused {
     /// An error of the contract.
     Api(ApiError),
+    /// The same, in the words of the contract.
+    Told(types::ApiError),
     /// The guest broke the contract.
     Trap(wasmtime::Error),
 }

@@ -121,6 +121,8 @@ async fn run(
                 ..Limits::default()
             },
             isolation: Isolation::Fresh,
+            record: None,
+            secrets: Vec::new(),
         },
         revision,
     )

@@ -9,6 +9,7 @@ use crate::engine::Sandbox;
 use crate::instance::call::FleetView;
 use crate::native::NativeGuest;
 use crate::options::Isolation;
+use crate::tape::Tape;
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use futures::FutureExt;
@@ -78,16 +79,22 @@ impl Body {
         Ok(Description::check(raw, true)?)
     }
 
-    /// Calls `reconcile`.
+    /// Calls `reconcile`, with a tape if the run is recorded.
     pub(super) async fn reconcile(
         &self,
         guest: Arc<GuestContext>,
         context: Context,
+        tape: Option<Arc<Tape>>,
     ) -> Result<Action, Failure> {
         match self {
-            Self::Component(code) => code.reconcile(guest, context).await,
+            Self::Component(code) => code.reconcile(guest, context, tape).await,
             Self::Native(native) => native.reconcile(guest, context).await,
         }
+    }
+
+    /// Whether its runs can be recorded: a process has inputs of its own.
+    pub(super) fn is_recordable(&self) -> bool {
+        matches!(self, Self::Component(_))
     }
 
     /// Calls `map-objects`. `None`: the guest has no mapper.
@@ -119,6 +126,8 @@ pub fn native_reconciler(native: NativeGuest, options: GuestOptions) -> Arc<dyn 
         config,
         limits,
         isolation: _,
+        record: _,
+        secrets: _,
     } = options;
     let history = History::default();
     history.latest.store(Some(grant.clone()));

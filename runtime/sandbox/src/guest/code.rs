@@ -22,11 +22,13 @@ use crate::instance::call::{Call, FleetView, Purpose, Time};
 use crate::instance::failure::{self, CallError, OutOfTime};
 use crate::instance::pooled::{Body, IdlePool, PooledInstance};
 use crate::options::{Isolation, Limits, TenantLimits};
+use crate::recording::Recording;
 use crate::scheduler::Unfinished;
+use crate::tape::Tape;
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use crate::tenant::usage::Limit;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{Instance, InstancePre};
@@ -78,6 +80,8 @@ pub(crate) enum MapError {
 pub(crate) struct Code {
     sandbox: Sandbox,
     pre: InstancePre<Call>,
+    /// For calls that have a tape. Made for the first one.
+    taped: OnceLock<InstancePre<Call>>,
     reconciler: reconciler::GuestIndices,
     mapper: Option<mapper::GuestIndices>,
     /// Initial memory of an instance, in bytes.
@@ -115,6 +119,7 @@ impl Code {
         Ok(Self {
             sandbox: sandbox.clone(),
             pre,
+            taped: OnceLock::new(),
             reconciler,
             mapper,
             least: revision.least_memory(),
@@ -141,6 +146,7 @@ impl Code {
         let code = Self {
             sandbox: self.sandbox.clone(),
             pre: self.pre.clone(),
+            taped: self.taped.clone(),
             reconciler: self.reconciler.clone(),
             mapper: self.mapper.clone(),
             least: self.least,
@@ -210,37 +216,70 @@ impl Code {
         Ok((description, guest.usage().memory_peak()))
     }
 
-    /// Calls `reconcile`, in a new instance or an idle one.
+    /// Calls `reconcile`, in a new instance or an idle one. A call with a tape has a new one: an idle one remembers what no tape has.
     pub(crate) async fn reconcile(
         self: &Arc<Self>,
         guest: Arc<GuestContext>,
         context: Context,
+        tape: Option<Arc<Tape>>,
     ) -> Result<Action, Failure> {
         let deadline = deadline(guest.limits.timeout, context.deadline());
         let client = context.client(&guest.given).with_policy(guest.clone());
         let request = types::Request::from(&context.request);
-        let cancelled = context.cancelled().clone();
+        let (cancelled, has_tape) = (context.cancelled().clone(), tape.is_some());
         let pooled = self
-            .pooled_instance(&guest, Purpose::Reconcile(context), deadline)
+            .pooled_instance(&guest, Purpose::Reconcile(context), deadline, tape)
             .await
             .map_err(CallError::into_failure)?;
+        let cluster = ClusterHandle::new(client, Reach::Everything);
+        // After a cancelled call: its calls of the cluster were cut short, and a later call must not rely on what it remembers of them.
+        let keep = move || !has_tape && !cancelled.is_cancelled();
+        self.ask_to_reconcile(pooled, request, cluster, deadline, keep)
+            .await
+    }
+
+    /// Calls `reconcile` with all of its inputs from a tape, for the request of a recording.
+    pub(crate) async fn play(
+        self: &Arc<Self>,
+        guest: Arc<GuestContext>,
+        recording: &Recording,
+        cluster: ClusterName,
+        tape: Arc<Tape>,
+    ) -> Result<Action, Failure> {
+        let deadline = deadline(guest.limits.timeout, None);
+        let request = types::Request::from(&recording.request);
+        let pooled = self
+            .pooled_instance(&guest, Purpose::Play, deadline, Some(tape))
+            .await
+            .map_err(CallError::into_failure)?;
+        let cluster = ClusterHandle::played(cluster);
+        self.ask_to_reconcile(pooled, request, cluster, deadline, || false)
+            .await
+    }
+
+    /// Calls `reconcile` in this instance. `keep`: whether it may serve another call then.
+    async fn ask_to_reconcile(
+        self: &Arc<Self>,
+        pooled: PooledInstance,
+        request: types::Request,
+        cluster: ClusterHandle,
+        deadline: Instant,
+        keep: impl FnOnce() -> bool + Send + 'static,
+    ) -> Result<Action, Failure> {
         let code = self.clone();
         let outcome = self.on_a_worker(pooled, |pooled| async move {
             let run = code.run(pooled, async |store, instance| {
-                let cluster = store
-                    .data_mut()
-                    .give(ClusterHandle::new(client, Reach::Everything))?;
+                let cluster = store.data_mut().give(cluster)?;
                 code.reconciler
                     .load(&mut *store, instance)?
                     .call_reconcile(store, &request, cluster)
                     .await
             });
             let (answer, pooled) = run.await?;
-            if cancelled.is_cancelled() {
-                // Its calls of the cluster were cut short: a later call must not rely on what it remembers of them.
-                code.sandbox.discard(pooled, deadline).await;
-            } else {
+            if keep() {
                 code.keep(pooled, deadline).await;
+            } else {
+                code.sandbox.discard(pooled, deadline).await;
             }
             Ok(answer)
         });
@@ -282,13 +321,11 @@ impl Code {
         guest: &Arc<GuestContext>,
         purpose: Purpose,
         deadline: Instant,
+        tape: Option<Arc<Tape>>,
     ) -> Result<PooledInstance, CallError> {
         let time = Time::until(deadline);
-        if let Some(mut pooled) = self
-            .idle_pool
-            .as_ref()
-            .and_then(|idle_pool| idle_pool.take())
-        {
+        let idle_pool = self.idle_pool.as_ref().filter(|_| tape.is_none());
+        if let Some(mut pooled) = idle_pool.and_then(|idle_pool| idle_pool.take()) {
             let call = pooled.store.data_mut();
             call.begin(purpose, time);
             let handles = call.most_handles();
@@ -296,7 +333,8 @@ impl Code {
             return Ok(pooled);
         }
         let (reservation, slot) = self.admit(guest, false, deadline).await?;
-        let store = self.store(Call::new(guest.clone(), reservation, purpose, time));
+        let call = Call::new(guest.clone(), reservation, purpose, time);
+        let store = self.store(call.with_tape(tape));
         Ok(PooledInstance::new(store, slot, self.sandbox.teardown()))
     }
 
@@ -437,9 +475,25 @@ impl Code {
     ) -> wasmtime::Result<T> {
         let instance = match *instance {
             Some(instance) => instance,
-            None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
+            None => {
+                let pre = match store.data().tape() {
+                    None => &self.pre,
+                    Some(_) => self.taped()?,
+                };
+                *instance.insert(pre.instantiate_async(&mut *store).await?)
+            }
         };
         call(store, &instance).await
+    }
+
+    /// The component, linked to functions that use a tape.
+    fn taped(&self) -> wasmtime::Result<&InstancePre<Call>> {
+        if let Some(taped) = self.taped.get() {
+            return Ok(taped);
+        }
+        let linker = self.sandbox.taped_linker()?;
+        let taped = linker.instantiate_pre(self.pre.component())?;
+        Ok(self.taped.get_or_init(|| taped))
     }
 
     fn store(&self, call: Call) -> Store<Call> {

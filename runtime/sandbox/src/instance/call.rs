@@ -8,13 +8,16 @@ use crate::instance::answers::AnswerBudget;
 use crate::instance::memory::Meter;
 use crate::journal::{Journal, Stdio};
 use crate::scheduler::ProcessorTime;
+use crate::tape::Tape;
+use crate::tape::draws::{TapedMonotonic, TapedRandom, TapedWall};
 use crate::tenant::context::GuestContext;
 use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::clocks::monotonic_clock;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use windlass_fleet::api::{ApiCode, ApiError};
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::{Cluster, Context};
@@ -27,6 +30,8 @@ pub(crate) enum Purpose {
     Reconcile(Context),
     /// `map-objects`: reads from the cache of the cluster whose objects changed.
     Map(FleetView),
+    /// `reconcile`, whose calls are answered from a recording: reaches no cluster.
+    Play,
     /// No call: the instance is idle.
     Idle,
 }
@@ -89,6 +94,8 @@ pub(crate) struct Call {
     kept: Vec<u32>,
     /// Made when the guest first uses WASI. Most guests never do.
     wasi: Option<Wasi>,
+    /// Records what the guest gets, or plays it. Most calls have none.
+    tape: Option<Arc<Tape>>,
 }
 
 /// WASI for one guest, and its two streams.
@@ -120,8 +127,27 @@ impl Call {
             given: Vec::new(),
             kept: Vec::new(),
             wasi: None,
+            tape: None,
             guest,
         }
+    }
+
+    /// The same call with a tape. It must be linked to the functions that use one.
+    pub(crate) fn with_tape(self, tape: Option<Arc<Tape>>) -> Self {
+        if let Some(tape) = &tape {
+            tape.begin();
+        }
+        let journal = self.journal.with_tape(tape.clone());
+        Self {
+            journal,
+            tape,
+            ..self
+        }
+    }
+
+    /// Its tape.
+    pub(crate) fn tape(&self) -> Option<&Arc<Tape>> {
+        self.tape.as_ref()
     }
 
     /// Begins another call in the same instance, with all limits of a call renewed.
@@ -233,7 +259,10 @@ impl Call {
 impl WasiView for Call {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (journal, clock) = (&self.journal, &self.guest.history.clock);
-        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(journal, clock));
+        let tape = self.tape.as_ref();
+        let wasi = self
+            .wasi
+            .get_or_insert_with(|| Wasi::new(journal, clock, tape));
         WasiCtxView {
             ctx: &mut wasi.context,
             table: &mut self.table,
@@ -243,21 +272,42 @@ impl WasiView for Call {
 
 impl Wasi {
     /// Without files, environment, arguments and sockets. Clocks and random numbers work. Output goes to the log.
-    fn new(journal: &Journal, clock: &GuestClock) -> Self {
+    fn new(journal: &Journal, clock: &GuestClock, tape: Option<&Arc<Tape>>) -> Self {
         let streams = [
             Stdio::output(journal.clone()),
             Stdio::errors(journal.clone()),
         ];
-        let context = WasiCtx::builder()
+        let mut builder = WasiCtx::builder();
+        builder
             .wall_clock(clock.for_wasi())
             .allow_tcp(false)
             .allow_udp(false)
             .max_random_size(64 << 10)
             .stdout(streams[0].clone())
-            .stderr(streams[1].clone())
-            .build();
+            .stderr(streams[1].clone());
+        if let Some(tape) = tape {
+            draw_from(tape, clock, &mut builder);
+        }
+        let context = builder.build();
         Self { context, streams }
     }
+}
+
+/// Has clocks and random numbers pass the tape.
+fn draw_from(tape: &Arc<Tape>, clock: &GuestClock, builder: &mut WasiCtxBuilder) {
+    let mut random = TapedRandom(tape.clone());
+    builder
+        .wall_clock(TapedWall {
+            tape: tape.clone(),
+            clock: clock.for_wasi(),
+        })
+        .monotonic_clock(TapedMonotonic {
+            tape: tape.clone(),
+            clock: monotonic_clock(),
+        })
+        .insecure_random_seed(random.seed())
+        .insecure_random(TapedRandom(tape.clone()))
+        .secure_random(random);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::door::Doorkeeper;
 use crate::guest_clock::GuestClock;
 use crate::journal::LogRate;
 use crate::options::Limits;
+use crate::recordings::Recordings;
 use crate::tenant::denials::Denials;
 use crate::tenant::usage::{Limit, Usage};
 use crate::tenant::{Tenant, bucket};
@@ -53,6 +54,8 @@ pub(crate) struct History {
     pub(crate) door: Doorkeeper,
     /// The grant in effect, which also bounds calls of earlier configurations. `None`: the guest does not serve yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
+    /// Recordings of its runs.
+    pub(crate) recordings: Arc<Recordings>,
 }
 
 impl GuestContext {

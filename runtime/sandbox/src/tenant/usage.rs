@@ -43,10 +43,12 @@ pub(crate) enum Limit {
     TenantRequests,
     /// Events that are recorded.
     Events,
+    /// Size of a recording of a run.
+    RecordBytes,
 }
 
 impl Limit {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Timeout,
         Self::Slice,
         Self::Memory,
@@ -65,6 +67,7 @@ impl Limit {
         Self::TenantRequestRate,
         Self::TenantRequests,
         Self::Events,
+        Self::RecordBytes,
     ];
 
     /// The name in metrics and status: the field that sets the limit, if there is one, with `tenant.` before a tenant's field.
@@ -88,6 +91,7 @@ impl Limit {
             Self::TenantRequestRate => "tenant.requestsPerSecond",
             Self::TenantRequests => "tenant.requestsInFlight",
             Self::Events => "events",
+            Self::RecordBytes => "record.bytes",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Reports what callers of the API change, in the log and as Events. Entry points: [`requeued`] and [`rolled_back`].
+//! Reports what callers of the API change, in the log and as Events. Entry points: one
+//! function for each.
 
 use super::access::Caller;
 use crate::app::App;
@@ -12,17 +13,29 @@ pub(super) fn requeued(app: &App, caller: &Caller, request: &RequeueRequest) {
     let (user, key) = (&*caller.name, request.key.as_str());
     let reconciler = request.reconciler.as_deref();
     tracing::info!(target: "audit", user, key, reconciler, "a caller requeued a key");
-    let about = match reconciler {
+    let note = format!("{user} requeued {key}");
+    record(app, &about(app, request), "Requeued", "Requeue", note);
+}
+
+/// A caller has had a run of a key recorded.
+pub(super) fn recorded(app: &App, caller: &Caller, request: &RequeueRequest) {
+    let (user, key) = (&*caller.name, request.key.as_str());
+    let reconciler = request.reconciler.as_deref();
+    tracing::info!(target: "audit", user, key, reconciler, "a caller had a run recorded");
+    let note = format!("{user} requeued {key}, and had the run recorded");
+    record(app, &about(app, request), "Recorded", "Record", note);
+}
+
+/// A caller has read a recording, which holds objects.
+pub(super) fn read_recording(caller: &Caller, id: &str) {
+    tracing::info!(target: "audit", user = &*caller.name, id, "a caller read a recording");
+}
+
+fn about(app: &App, request: &RequeueRequest) -> Identity {
+    match &request.reconciler {
         Some(name) => of_reconciler(name),
         None => of_manager(app),
-    };
-    record(
-        app,
-        &about,
-        "Requeued",
-        "Requeue",
-        format!("{user} requeued {key}"),
-    );
+    }
 }
 
 /// A caller has rolled a reconciler back, or has ended that.

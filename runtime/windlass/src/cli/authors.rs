@@ -2,11 +2,12 @@
 
 use super::IdleArgs;
 use crate::config::kinds::Interval;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use windlass_author::scaffold::{Lang, NewKind};
 use windlass_author::types::Language;
 use windlass_fleet::GroupVersionKind;
+use windlass_sandbox::By;
 
 /// `dev`.
 #[derive(Debug, Args)]
@@ -102,6 +103,48 @@ pub(crate) struct CrashArgs {
     /// Most faults in one run: with 2 or 3 also several, once all single ones are tried [default: 1]
     #[arg(long, value_name = "NUMBER", requires = "crash", value_parser = clap::value_parser!(u8).range(1..=3))]
     pub(crate) depth: Option<u8>,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Recordings, as `windlass record` and `windlass get recordings ID` write them
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The component that plays them: a file, or the folder of a guest that was built [default: the guest of the Reconciler in the project
+    /// that has the name in the recording, or of the only one, which is built first]
+    #[arg(long, value_name = "FILE", conflicts_with = "project")]
+    pub(crate) guest: Option<PathBuf>,
+    /// The folder with windlass.yaml
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) project: PathBuf,
+    /// How the guest's calls find their answers
+    #[arg(long, value_enum, default_value_t = ByArg::Order)]
+    pub(crate) by: ByArg,
+    /// Print the guest's log lines too
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// Print the JSON Schema of recordings, and nothing else
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// How calls find their answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ByArg {
+    /// In the order of the recording: every call must be the same
+    Order,
+    /// Each from a recorded call that is equal: reads may come in another order, more often or not at all
+    Content,
+}
+
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> Self {
+        match by {
+            ByArg::Order => Self::Order,
+            ByArg::Content => Self::Content,
+        }
+    }
 }
 
 /// `rules`.

@@ -215,7 +215,8 @@ pub(crate) struct GetArgs {
     /// Then print the changes, until interrupted
     #[arg(long, short)]
     pub(crate) watch: bool,
-    /// With keys: only this key, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
+    /// With keys: only this key, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`. With recordings: the file of this one, by its
+    /// id
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// Only keys of this tenant
@@ -256,6 +257,28 @@ pub(crate) enum What {
     /// Keys that fail, wait, run or are terminal
     #[value(alias = "key")]
     Keys,
+    /// Recordings of runs: the last failures and a sample, as spec.record of their Reconcilers asks, and those of `windlass record`
+    #[value(alias = "recording")]
+    Recordings,
+}
+
+/// `record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// `cluster://<cluster>/<namespace>/<name>`, as `get keys` prints it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// Only of this reconciler [default: every one that knows the key]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+    /// The file to write [default: RECONCILER-ID.json in this folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// How long to wait until the run has ended
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
 }
 
 /// `requeue`.

@@ -73,11 +73,30 @@ impl Client {
         self.call(path, Some(body.into())).await
     }
 
+    /// Gets a file.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(crate) async fn get_bytes(&self, path: &str) -> Result<Bytes> {
+        self.bytes(path, None).await
+    }
+
     async fn call<T: DeserializeOwned>(&self, path: &str, body: Option<Bytes>) -> Result<T> {
-        let place = match &self.manager {
+        let body = self.bytes(path, body).await?;
+        let place = self.place();
+        serde_json::from_slice(&body)
+            .with_context(|| format!("what answers at {place} is no windlass of this version"))
+    }
+
+    fn place(&self) -> &str {
+        match &self.manager {
             Manager::At(address) => address.text.as_str(),
             Manager::Leading(leader) => leader.place(),
-        };
+        }
+    }
+
+    async fn bytes(&self, path: &str, body: Option<Bytes>) -> Result<Bytes> {
+        let place = self.place();
         let answer = async {
             match &self.manager {
                 Manager::At(address) => address.exchange(path, body).await,
@@ -92,9 +111,7 @@ impl Client {
             ),
         };
         if status.is_success() {
-            return serde_json::from_slice(&body).with_context(|| {
-                format!("what answers at {place} is no windlass of this version")
-            });
+            return Ok(body);
         }
         let message = serde_json::from_slice::<serde_json::Value>(&body)
             .ok()

@@ -5,11 +5,14 @@ mod changes;
 use crate::cli::{Format, GetArgs, What};
 use crate::command::client::{Client, query};
 use crate::output::{Table, terminal_width};
-use crate::status::tables::{clusters, explanations, keys, providers, reconcilers, tenants};
+use crate::status::tables::{
+    clusters, explanations, keys, providers, reconcilers, recordings, tenants,
+};
 use crate::status::view::Items;
 use changes::{Change, Changes};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,8 +25,11 @@ const LOOK: Duration = Duration::from_millis(500);
 /// When no manager answers.
 pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.admin).await?;
-    if args.key.is_some() && args.what != What::Keys {
-        anyhow::bail!("only keys take a name: windlass get keys cluster://CLUSTER/NAMESPACE/NAME");
+    let named = matches!(args.what, What::Keys | What::Recordings);
+    if args.key.is_some() && !named {
+        anyhow::bail!(
+            "only keys and recordings take a name: windlass get keys cluster://CLUSTER/NAMESPACE/NAME"
+        );
     }
     let get = Get {
         client: &client,
@@ -37,6 +43,14 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
         What::Providers => get.show("/api/v1/providers", providers).await?,
         What::Reconcilers => get.show("/api/v1/reconcilers", reconcilers).await?,
         What::Tenants => get.show("/api/v1/tenants", tenants).await?,
+        What::Recordings => match args.key {
+            // The file, to be redirected into one.
+            Some(id) => {
+                let file = client.get_bytes(&super::recording(&id)).await?;
+                std::io::stdout().write_all(&file)?;
+            }
+            None => get.show("/api/v1/recordings", recordings).await?,
+        },
         What::Keys => match args.key {
             Some(key) => {
                 let asked = query([("key", Some(key)), ("reconciler", args.reconciler)]);

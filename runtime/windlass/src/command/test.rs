@@ -2,6 +2,7 @@
 
 mod crash;
 mod junit;
+mod recordings;
 pub(super) mod runner;
 
 use crate::cli::{Format, TestArgs};
@@ -12,6 +13,7 @@ use crate::run;
 use crate::run::signals::stop_on_signals;
 use anyhow::{Context, Result};
 use crash::Crash;
+use recordings::{Recordings, is_name};
 use runner::{Outcome, Runner, configuration};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,18 @@ struct Report {
     /// The seed of a test under faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+}
+
+impl Report {
+    /// Adds the result of a case, and prints it for people.
+    fn take(&mut self, outcome: Outcome, format: Format) {
+        if format != Format::Json {
+            print(&outcome);
+        }
+        self.passed += usize::from(outcome.passed);
+        self.failed += usize::from(!outcome.passed);
+        self.cases.push(outcome);
+    }
 }
 
 /// Builds the guests of the cases, and runs one case after the other.
@@ -100,8 +114,8 @@ async fn once(
     } else {
         builder()
     };
-    let (engine, stop) = (engine.clone(), stop.clone());
-    let mut runner = Runner::new(&args.folder, args.timeout, builder, engine, stop);
+    let stop = stop.clone();
+    let mut runner = Runner::new(&args.folder, args.timeout, builder, engine.clone(), stop);
     let mut report = Report {
         passed: 0,
         failed: 0,
@@ -110,7 +124,8 @@ async fn once(
     };
     let file = args.folder.join(DOCUMENTS);
     let mut denied = Vec::new();
-    let cases = Case::all(&args.folder, &args.cases)?;
+    let recordings = Recordings::of(&args.folder, &args.cases)?;
+    let cases = cases(args, &recordings)?;
     let mut search = args.crash.search(cases.len());
     for case in cases {
         let outcome = match &mut search {
@@ -122,12 +137,13 @@ async fn once(
         if case.configuration(&args.folder) == file {
             denied.extend(outcome.denied.clone());
         }
-        if format != Format::Json {
-            print(&outcome);
+        report.take(outcome, format);
+    }
+    // A recording has one world, in which nothing misbehaves.
+    if search.is_none() {
+        for outcome in recordings.run(&mut runner, engine.clone()).await? {
+            report.take(outcome, format);
         }
-        report.passed += usize::from(outcome.passed);
-        report.failed += usize::from(!outcome.passed);
-        report.cases.push(outcome);
     }
     report.seed = search.map(|search| search.seed);
     let denied = joined(denied);
@@ -148,6 +164,21 @@ async fn once(
     } else {
         super::FAILED
     })
+}
+
+/// The cases to run: those with the given names, or all. A project may have recordings alone.
+fn cases(args: &TestArgs, recordings: &Recordings) -> Result<Vec<Case>> {
+    let names = args.cases.iter().filter(|name| !is_name(name));
+    let names: Vec<String> = names.cloned().collect();
+    let only_recordings = if args.cases.is_empty() {
+        !recordings.is_empty() && !Case::exist(&args.folder)
+    } else {
+        names.is_empty()
+    };
+    if only_recordings {
+        return Ok(Vec::new());
+    }
+    Case::all(&args.folder, &names)
 }
 
 /// Each reconciler once, each rule once, sorted by their text.

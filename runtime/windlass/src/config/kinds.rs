@@ -16,6 +16,7 @@ mod manager;
 mod provider;
 mod quantity;
 mod reconciler;
+mod record;
 mod registries;
 mod rules;
 pub(crate) mod status;
@@ -36,6 +37,7 @@ pub(crate) use provider::{
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::{ConfigSource, ReconcilerSpec};
+pub(crate) use record::RecordSpec;
 pub(crate) use rules::{RuleSpec, rules};
 pub(crate) use tenant::{Impersonate, TenantClusters, TenantSpec};
 pub(crate) use windlass_files::{API_VERSION, Interval};

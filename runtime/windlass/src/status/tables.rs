@@ -3,7 +3,8 @@
 use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, size, spent};
 use crate::status::view::{
-    ClusterView, ExplanationView, KeyView, ProviderView, ReconcilerView, TenantView, UsageView,
+    ClusterView, ExplanationView, KeyView, ProviderView, ReconcilerView, RecordingView, TenantView,
+    UsageView,
 };
 
 /// The local cluster has no name of its own to print.
@@ -69,6 +70,41 @@ fn cluster_reason(view: &ClusterView) -> String {
         }
     }
     text
+}
+
+/// Recordings: of which run, why, and how that ended.
+pub(crate) fn recordings(views: &[RecordingView], wide: bool) -> Table {
+    let columns = [
+        Always("ID"),
+        Always("TIME"),
+        Always("WHY"),
+        Wide("TENANT"),
+        Always("RECONCILER"),
+        Always("KEY"),
+        Always("CALLS"),
+        Always("SIZE"),
+        Always("OUTCOME"),
+    ];
+    let mut table = Table::with(&columns, wide);
+    for view in views {
+        let tone = match (view.failed, &view.problem) {
+            (false, None) => Tone::Good,
+            _ => Tone::Bad,
+        };
+        let outcome = view.problem.as_ref().unwrap_or(&view.outcome);
+        table.row([
+            Cell::text(&view.id),
+            Cell::text(&view.time),
+            Cell::text(&view.why),
+            Cell::text(&view.tenant),
+            Cell::text(&view.reconciler),
+            Cell::text(&view.key),
+            Cell::number(view.calls),
+            Cell::number(size(view.bytes)),
+            Cell::toned(outcome, tone),
+        ]);
+    }
+    table
 }
 
 /// Problems of a provider that its table shows.

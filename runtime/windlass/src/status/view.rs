@@ -372,6 +372,42 @@ pub(crate) struct RequeueReply {
     pub(crate) requeued: u64,
 }
 
+/// The reconcilers whose next runs are recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RecordReply {
+    /// Their names.
+    pub(crate) reconcilers: Vec<String>,
+}
+
+/// A recording of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RecordingView {
+    /// The run's id.
+    pub(crate) id: String,
+    /// The owner of the reconciler.
+    pub(crate) tenant: String,
+    /// The reconciler.
+    pub(crate) reconciler: String,
+    /// What was reconciled.
+    pub(crate) key: String,
+    /// When the run began: RFC 3339, UTC.
+    pub(crate) time: String,
+    /// `asked`, `failure` or `sample`.
+    pub(crate) why: String,
+    /// Whether the run failed.
+    pub(crate) failed: bool,
+    /// How it ended.
+    pub(crate) outcome: String,
+    /// Its calls.
+    pub(crate) calls: u64,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    /// Why there is no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
+}
+
 /// Asks for a reconciler to go back to a revision that is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

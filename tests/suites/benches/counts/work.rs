@@ -179,6 +179,8 @@ impl Job {
             config: config.to_string(),
             limits: Limits::default(),
             isolation: Isolation::Fresh,
+            record: None,
+            secrets: Vec::new(),
         };
         Ok(Guest::new(&sandbox, options, revision).await?)
     }

@@ -70,6 +70,8 @@ impl Stage {
             config: setup.config.to_owned(),
             limits: setup.limits,
             isolation: setup.isolation,
+            record: None,
+            secrets: Vec::new(),
         };
         Ok(Guest::new(&self.sandbox, options, revision).await?)
     }

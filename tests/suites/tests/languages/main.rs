@@ -14,6 +14,7 @@ mod components;
 mod described;
 mod native;
 mod random;
+mod replayed;
 mod server;
 mod stage;
 mod steady;

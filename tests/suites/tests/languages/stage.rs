@@ -1,8 +1,9 @@
 //! A simulated fleet on which a subject goes through cases. Entry point: [`play`].
 
 use crate::book::{Book, Entry, MAPPED, listen};
-use crate::cases::Case;
+use crate::cases::{Case, SHORT};
 use crate::compare::normal;
+use crate::replayed::exactly;
 use crate::server::Servers;
 use crate::subject::{Subject, parts, rules};
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -23,6 +24,7 @@ use windlass_fleet::{
 };
 use windlass_harness::eventually::{DEADLINE, Seen, wait};
 use windlass_harness::fleet::TestFleet;
+use windlass_sandbox::Guest;
 
 /// What happened in each case, line by line.
 pub(crate) type Traces = BTreeMap<String, Vec<String>>;
@@ -52,6 +54,14 @@ pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -
         events.len() == expected,
         "{expected} events are to be recorded: {events:?}"
     );
+    if let Some(guest) = &stage.recorded {
+        // A run that is cancelled has no end of its own.
+        let ended = cases
+            .iter()
+            .filter(|case| !SHORT.iter().any(|it| it.name == case.name));
+        let names: Vec<_> = ended.map(|case| case.name).collect();
+        exactly(guest, &names).await?;
+    }
     Ok(traces)
 }
 
@@ -59,6 +69,8 @@ struct Stage {
     fleet: TestFleet,
     book: Arc<Book>,
     witness: Arc<Witness>,
+    /// The guest, if all of its runs are recorded.
+    recorded: Option<Arc<Guest>>,
 }
 
 impl Stage {
@@ -110,6 +122,7 @@ impl Stage {
             fleet,
             book,
             witness,
+            recorded: parts.recorded,
         })
     }
 

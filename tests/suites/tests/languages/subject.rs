@@ -3,6 +3,7 @@
 use crate::book::Book;
 use crate::components::sandbox;
 use crate::native::Native;
+use crate::replayed::everything;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -52,6 +53,10 @@ impl Component {
         }
     }
 
+    fn is_fresh(&self) -> bool {
+        self.isolation == Isolation::Fresh
+    }
+
     pub(crate) fn options(&self, tenant: &str, timeout: Duration) -> GuestOptions {
         let limits = Limits {
             memory: 128 << 20,
@@ -69,6 +74,8 @@ impl Component {
             config: self.config.to_string(),
             limits,
             isolation: self.isolation,
+            record: self.is_fresh().then(everything),
+            secrets: Vec::new(),
         }
     }
 }
@@ -93,6 +100,8 @@ pub(crate) struct Parts {
     pub(crate) watches: Vec<Watch>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) reconciler: Arc<dyn Reconciler>,
+    /// The guest, if all of its runs are recorded.
+    pub(crate) recorded: Option<Arc<Guest>>,
 }
 
 /// What the reconciler may touch.
@@ -141,6 +150,7 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
                 watches: native.watches(),
                 indexes: native.indexes(),
                 reconciler: native,
+                recorded: None,
             })
         }
         Subject::Guest(component) => {
@@ -151,6 +161,7 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
                 primary: parts.primary,
                 watches: parts.watches,
                 indexes: parts.indexes,
+                recorded: component.is_fresh().then(|| guest.clone()),
                 reconciler: guest,
             })
         }

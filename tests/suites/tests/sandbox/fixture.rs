@@ -279,6 +279,8 @@ impl GuestBuilder<'_> {
             config: self.config.to_string(),
             limits: self.limits.clone(),
             isolation: self.isolation,
+            record: None,
+            secrets: Vec::new(),
         })
     }
 

@@ -18,7 +18,7 @@ use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::Store;
@@ -117,6 +117,7 @@ impl Sandbox {
             reconciler: reconciler::GuestIndices::new(&pre).map_err(&wrong)?,
             mapper: None,
             pre,
+            taped: OnceLock::new(),
             least: 0,
             idle_pool: None,
         });

@@ -2,6 +2,7 @@
 
 use super::crash::{Crash, Stage};
 use crate::cli::IdleArgs;
+use crate::command::replay::Guests;
 use crate::config::kinds::Interval;
 use crate::config::load::{Configuration, load, merge};
 use crate::dev;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_author::cases::{Case, Difference, Pause};
+use windlass_author::cases::{Case, DOCUMENTS, Difference, Pause};
 use windlass_author::guest_build::{GuestBuilder, build, state_folder};
 use windlass_author::seed::unreadable;
 use windlass_sandbox::{GuestClock, NativeGuests, Options};
@@ -170,6 +171,16 @@ impl Runner {
             // A search ends its own runs once it has found something.
             stop: self.stop.child_token(),
         })
+    }
+
+    /// The components of the guests of the project, which are built.
+    ///
+    /// # Errors
+    /// When the documents cannot be read, or a guest does not build.
+    pub(super) async fn guests(&mut self) -> Result<Guests> {
+        let configuration = configuration(&self.project.join(DOCUMENTS))?;
+        self.build(&configuration).await?;
+        Guests::built(&configuration)
     }
 
     async fn build(&mut self, configuration: &Configuration) -> Result<()> {

@@ -3,8 +3,8 @@
 use crate::config::kinds::bounded::SECOND;
 use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{
-    Class, Interval, IsolationSpec, Items, Origin, ReconcilerLimits, Refusal, RuleSpec, Within,
-    rules,
+    Class, Interval, IsolationSpec, Items, Origin, ReconcilerLimits, RecordSpec, Refusal, RuleSpec,
+    Within, rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,12 @@ pub(crate) struct ReconcilerSpec {
     /// How often every object is reconciled without a change; a tenth more or less. Default: never.
     #[serde(default)]
     pub(crate) resync: Option<Within<Interval, { 10 * SECOND }>>,
+    /// Records runs, for `windlass get recordings`: failures and a sample. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) record: Option<RecordSpec>,
+    /// Texts in `config` that are of Secrets. Not written in a document.
+    #[serde(skip)]
+    pub(crate) secrets: Vec<String>,
 }
 
 /// A value of `configFrom`: of exactly one of the two.

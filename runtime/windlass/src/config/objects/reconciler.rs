@@ -66,7 +66,8 @@ fn complete(
         let sources = std::mem::take(&mut spec.config_from);
         if !sources.is_empty() {
             let config = spec.config.take();
-            spec.config = Some(config_of(config, &sources, object, objects)?);
+            let (config, secrets) = config_of(config, &sources, object, objects)?;
+            (spec.config, spec.secrets) = (Some(config), secrets);
             (document.has_secrets, document.config) = (true, None);
         }
     }
@@ -88,18 +89,33 @@ fn guest(spec: &ReconcilerSpec, configuration: &Configuration) -> Result<PathBuf
     })
 }
 
-/// A config with the values of its sources, the last one last.
+/// A config with the values of its sources, the last one last; and the texts among them that are of Secrets.
 fn config_of(
     config: Option<Json>,
     sources: &[ConfigSource],
     object: &Object,
     objects: &Objects,
-) -> Result<Json, Refused> {
+) -> Result<(Json, Vec<String>), Refused> {
     let mut config = config.unwrap_or_else(|| Json::Object(Map::new()));
+    let mut secrets = Vec::new();
     for (source, from) in sources.iter().zip(object.sources()) {
-        merge(&mut config, value(source, &from, objects)?);
+        let value = value(source, &from, objects)?;
+        if source.secret.is_some() {
+            texts(&value, &mut secrets);
+        }
+        merge(&mut config, value);
     }
-    Ok(config)
+    Ok((config, secrets))
+}
+
+/// The texts in a value.
+fn texts(value: &Json, into: &mut Vec<String>) {
+    match value {
+        Json::String(text) => into.push(text.clone()),
+        Json::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Json::Object(fields) => fields.values().for_each(|value| texts(value, into)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
 }
 
 /// A value, which is a mapping. Its text is in no message.

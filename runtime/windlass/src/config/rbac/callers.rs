@@ -13,12 +13,15 @@ pub(crate) fn nonresource_url(path: &str) -> String {
     }
 }
 
-/// ClusterRoles for callers: `NAME-view` reads, `NAME-edit` changes something as well, and `NAME-proxy`, which is to be bound in the
+/// ClusterRoles for callers: `NAME-view` reads, `NAME-edit` changes something and reads recordings as well, and `NAME-proxy`, which is to be bound in the
 /// manager's namespace, finds the leader, calls it through the API server, and makes tokens of service accounts.
 pub(crate) fn callers(name: &str) -> Vec<Json> {
     let read =
         json!({"nonResourceURLs": [nonresource_url("/api/v1/*"), "/metrics"], "verbs": ["get"]});
-    let change = ["/api/v1/requeue", "/api/v1/rollback"].map(nonresource_url);
+    // The contents of objects, which recordings hold.
+    let contents =
+        json!({"nonResourceURLs": [nonresource_url("/api/contents/v1/*")], "verbs": ["get"]});
+    let change = ["/api/v1/record", "/api/v1/requeue", "/api/v1/rollback"].map(nonresource_url);
     let change = json!({"nonResourceURLs": change, "verbs": ["post"]});
     let resources = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});
     let proxy = [
@@ -28,7 +31,7 @@ pub(crate) fn callers(name: &str) -> Vec<Json> {
     ];
     let roles = [
         ("view", json!([read])),
-        ("edit", json!([read, change])),
+        ("edit", json!([read, contents, change])),
         ("proxy", json!(proxy)),
     ];
     let manifests = roles.into_iter().map(|(what, rules)| {

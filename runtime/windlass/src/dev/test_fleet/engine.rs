@@ -61,6 +61,8 @@ impl Engine {
             config: "{}".to_owned(),
             limits: Limits::default(),
             isolation: Isolation::Fresh,
+            record: None,
+            secrets: Vec::new(),
         };
         let options = ControllerOptions {
             timeout: LONGEST_RUN,

@@ -1,0 +1,426 @@
+//! The tape of one run: it records what the guest gets from its host, or plays it back. Entry point: [`Tape`].
+//!
+//! * [`host`]: the host functions of a call that has a tape.
+//! * [`draws`]: clocks and random numbers.
+//!
+//! A guest has no other inputs. So the same component, played from a recording, does the same.
+
+pub(crate) mod draws;
+pub(crate) mod host;
+
+use crate::contract::windlass::runtime::log::Level;
+use crate::journal::LogFields;
+use crate::recording::contract::Answered;
+use crate::recording::{Answer, Asked, Draws, Operation, Outcome, Recording, Step};
+use crate::tenant::Tenant;
+use draws::Drawn;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a step takes besides its texts, in bytes.
+const STEP: usize = 256;
+
+/// Records or plays one run.
+#[derive(Debug)]
+pub(crate) struct Tape(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    Recording(Box<Recorder>),
+    Playing(Box<Player>),
+}
+
+/// What has been recorded so far. Its memory is charged to the tenant.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    tenant: Arc<Tenant>,
+    /// Most bytes.
+    most: usize,
+    /// Bytes so far, which are charged.
+    bytes: usize,
+    /// Why nothing more is recorded.
+    full: Option<Full>,
+    /// Whether the run has an instance.
+    begun: bool,
+    steps: Vec<Step>,
+    drawn: Drawn,
+}
+
+/// Why a recording has ended before its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// It would be larger than allowed.
+    TooLarge,
+    /// The tenant has no memory for it.
+    NoMemory,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the run is larger than record.bytes: raise that",
+            Self::NoMemory => "the tenant has no memory left: raise its limits.memory",
+        })
+    }
+}
+
+/// How the calls of a guest find their answers in a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// The calls must be the same, in the same order. Default.
+    #[default]
+    Order,
+    /// A call gets the answer of the first call that is equal to it and has not been played. A read that is repeated gets the last answer
+    /// again. Calls that only read may be left out.
+    Content,
+}
+
+/// The first difference between a run and the recording that it was played from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Divergence {
+    /// The guest called something else.
+    Call {
+        /// The number of the call, from 1.
+        number: usize,
+        /// What the recording has there. `None`: nothing more, or by content nothing equal.
+        recorded: Option<Box<Asked>>,
+        /// The guest's call.
+        called: Box<Asked>,
+    },
+    /// The guest ended before this call.
+    Missing {
+        /// The number of the call, from 1.
+        number: usize,
+        /// What the recording has there.
+        recorded: Box<Asked>,
+    },
+    /// The answer in the file is one to another call: somebody has edited it.
+    Answer {
+        /// The number of the call, from 1.
+        number: usize,
+        /// The call.
+        called: Box<Asked>,
+    },
+    /// The run ended otherwise.
+    Outcome {
+        /// How the recorded run ended.
+        recorded: Outcome,
+        /// How this one ended.
+        ended: Outcome,
+    },
+}
+
+/// A recording that is played.
+#[derive(Debug)]
+pub(crate) struct Player {
+    by: By,
+    calls: Vec<Recorded>,
+    /// Calls that the guest has made.
+    made: usize,
+    divergence: Option<Divergence>,
+    /// Whether the run waits where the recorded one ended.
+    is_cut: bool,
+    drawn: Drawn,
+    lines: Vec<Step>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    asked: Box<Asked>,
+    answer: Answer,
+    done: bool,
+}
+
+/// The end of a played run.
+#[derive(Debug, Default)]
+pub(crate) struct Played {
+    /// Where it left the recording.
+    pub(crate) divergence: Option<Divergence>,
+    /// Whether it waited where the recorded run ended.
+    pub(crate) is_cut: bool,
+    /// Its log.
+    pub(crate) lines: Vec<Step>,
+}
+
+/// The run has left the recording. Ends the guest.
+#[derive(Debug, thiserror::Error)]
+#[error("the run has left its recording")]
+pub(crate) struct Left;
+
+/// A guest that logs for ever must not fill the memory: the lines of a played run are bounded as its log is, this is for their number.
+const LINES: usize = 10_000;
+
+impl Tape {
+    /// Records a run in at most so many bytes.
+    pub(crate) fn recording(tenant: Arc<Tenant>, most: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State::Recording(Box::new(Recorder {
+            tenant,
+            most,
+            bytes: 0,
+            full: None,
+            begun: false,
+            steps: Vec::new(),
+            drawn: Drawn::default(),
+        })))))
+    }
+
+    /// Plays a recording.
+    pub(crate) fn playing(recording: &Recording, by: By) -> Arc<Self> {
+        let calls = recording.calls().map(|(asked, answer)| Recorded {
+            asked: Box::new(asked.clone()),
+            answer: answer.clone(),
+            done: false,
+        });
+        Arc::new(Self(Mutex::new(State::Playing(Box::new(Player {
+            by,
+            calls: calls.collect(),
+            made: 0,
+            divergence: None,
+            is_cut: false,
+            drawn: Drawn::of(&recording.draws),
+            lines: Vec::new(),
+        })))))
+    }
+
+    /// The answer to a call, if a recording is played. `None`: the host answers.
+    fn play<T: Answered>(&self, asked: &Asked) -> Option<Result<T, Left>> {
+        match &mut *self.0.lock() {
+            State::Recording(_) => None,
+            State::Playing(player) => Some(player.answer(asked)),
+        }
+    }
+
+    /// Records a call that the host is about to answer. Returns its step.
+    fn ask(&self, asked: Asked) -> usize {
+        let State::Recording(recorder) = &mut *self.0.lock() else {
+            return 0;
+        };
+        let step = recorder.steps.len();
+        if recorder.takes(asked.bytes() + STEP) {
+            recorder.steps.push(Step::Call {
+                asked: Box::new(asked),
+                answer: Answer::Unanswered,
+            });
+        }
+        step
+    }
+
+    /// Records the answer to the call of a step.
+    fn note(&self, step: usize, given: &impl Answered) {
+        let State::Recording(recorder) = &mut *self.0.lock() else {
+            return;
+        };
+        if recorder.takes(given.bytes())
+            && let Some(Step::Call { answer, .. }) = recorder.steps.get_mut(step)
+        {
+            *answer = given.recorded();
+        }
+    }
+
+    /// Its run begins.
+    pub(crate) fn begin(&self) {
+        if let State::Recording(recorder) = &mut *self.0.lock() {
+            recorder.begun = true;
+        }
+    }
+
+    /// Notes a line of the log. Returns whether the host shall log it.
+    pub(crate) fn log(&self, level: Level, message: &str, fields: &LogFields) -> bool {
+        let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let line = || Step::Log {
+            level: word(level).to_owned(),
+            message: message.to_owned(),
+            fields: fields.pairs().map(pair).collect(),
+        };
+        match &mut *self.0.lock() {
+            State::Recording(recorder) => {
+                if recorder.takes(message.len() + fields.cost() + STEP) {
+                    recorder.steps.push(line());
+                }
+                true
+            }
+            State::Playing(player) => {
+                if player.lines.len() < LINES {
+                    player.lines.push(line());
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether the run that it records has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        match &*self.0.lock() {
+            State::Recording(recorder) => recorder.begun,
+            State::Playing(_) => true,
+        }
+    }
+
+    /// Takes what was recorded, which is charged until the tape is dropped. An error: it is not whole.
+    pub(crate) fn recorded(&self) -> Result<(Vec<Step>, Draws), Full> {
+        let State::Recording(recorder) = &mut *self.0.lock() else {
+            return Ok(Default::default());
+        };
+        if let Some(full) = recorder.full {
+            return Err(full);
+        }
+        let steps = std::mem::take(&mut recorder.steps);
+        Ok((steps, recorder.drawn.take()))
+    }
+
+    /// The end of a played run.
+    pub(crate) fn played(&self) -> Played {
+        let State::Playing(player) = &mut *self.0.lock() else {
+            return Played::default();
+        };
+        Played {
+            divergence: player.divergence.take().or_else(|| player.missing()),
+            is_cut: player.is_cut,
+            lines: std::mem::take(&mut player.lines),
+        }
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warn => "warn",
+        Level::Error => "error",
+    }
+}
+
+impl Recorder {
+    /// Whether there is room for further bytes. Once there is none, all is dropped: half a recording cannot be played.
+    fn takes(&mut self, bytes: usize) -> bool {
+        if self.full.is_some() {
+            return false;
+        }
+        self.full = if self.bytes + bytes > self.most {
+            Some(Full::TooLarge)
+        } else if !self.tenant.charge(bytes) {
+            Some(Full::NoMemory)
+        } else {
+            self.bytes += bytes;
+            return true;
+        };
+        self.steps = Vec::new();
+        self.drawn = Drawn::default();
+        self.tenant.release(std::mem::take(&mut self.bytes));
+        false
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.tenant.release(self.bytes);
+    }
+}
+
+impl Player {
+    fn answer<T: Answered>(&mut self, asked: &Asked) -> Result<T, Left> {
+        self.made += 1;
+        if self.divergence.is_some() || self.is_cut {
+            return Err(Left);
+        }
+        let Some(at) = self.find(asked) else {
+            let next = self.calls.iter().find(|call| !call.done);
+            let next = next.filter(|_| self.by == By::Order);
+            self.divergence = Some(Divergence::Call {
+                number: self.made,
+                recorded: next.map(|call| call.asked.clone()),
+                called: Box::new(asked.clone()),
+            });
+            return Err(Left);
+        };
+        let call = &mut self.calls[at];
+        call.done = true;
+        if call.answer == Answer::Unanswered {
+            self.is_cut = true;
+            return Err(Left);
+        }
+        T::replayed(call.answer.clone()).ok_or_else(|| {
+            self.divergence = Some(Divergence::Answer {
+                number: self.made,
+                called: Box::new(asked.clone()),
+            });
+            Left
+        })
+    }
+
+    /// The recorded call that answers a call.
+    fn find(&self, asked: &Asked) -> Option<usize> {
+        let same = |call: &Recorded| *call.asked == *asked;
+        match self.by {
+            By::Order => {
+                let next = self.calls.iter().position(|call| !call.done)?;
+                same(&self.calls[next]).then_some(next)
+            }
+            By::Content => {
+                let fresh = |call: &Recorded| !call.done && same(call);
+                let fresh = self.calls.iter().position(fresh);
+                let again = || {
+                    let last = self.calls.iter().rposition(same);
+                    last.filter(|_| asked.only_reads())
+                };
+                fresh.or_else(again)
+            }
+        }
+    }
+
+    /// The first recorded call that the guest should have made.
+    fn missing(&self) -> Option<Divergence> {
+        let counts = |call: &Recorded| self.by == By::Order || !call.asked.only_reads();
+        let at = self
+            .calls
+            .iter()
+            .position(|call| !call.done && counts(call))?;
+        Some(Divergence::Missing {
+            number: at + 1,
+            recorded: self.calls[at].asked.clone(),
+        })
+    }
+}
+
+impl Asked {
+    /// Bytes of its texts, about.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Do { operation, .. } => operation.bytes(),
+            Self::Batch { operations, .. } => operations.iter().map(|one| one.bytes() + STEP).sum(),
+            Self::FleetBatch { operations } => {
+                operations.iter().map(|(_, one)| one.bytes() + STEP).sum()
+            }
+            Self::RecordEvent { event, .. } => event.note.len(),
+            Self::DeleteCollection { .. } | Self::Clusters { .. } | Self::Open { .. } => 0,
+        }
+    }
+
+    /// Whether it changes nothing.
+    fn only_reads(&self) -> bool {
+        match self {
+            Self::Do { operation, .. } => operation.only_reads(),
+            Self::Batch { operations, .. } => operations.iter().all(Operation::only_reads),
+            Self::FleetBatch { operations } => operations.iter().all(|(_, one)| one.only_reads()),
+            Self::Clusters { .. } | Self::Open { .. } => true,
+            Self::DeleteCollection { .. } | Self::RecordEvent { .. } => false,
+        }
+    }
+}
+
+impl Operation {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Create { object, .. }
+            | Self::Update { object, .. }
+            | Self::Apply { object, .. } => object.as_str().len(),
+            Self::Patch { patch, .. } => patch.as_str().len(),
+            Self::Get { .. } | Self::List { .. } | Self::Delete { .. } => 0,
+        }
+    }
+
+    fn only_reads(&self) -> bool {
+        matches!(self, Self::Get { .. } | Self::List { .. })
+    }
+}
