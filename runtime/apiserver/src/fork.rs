@@ -17,6 +17,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::builtin::builtin;
 use crate::call::{Call, Verb};
 use crate::cluster::Cluster;
 use crate::origin::{OriginError, Source};
@@ -220,17 +221,18 @@ impl Cluster {
         Ok(())
     }
 
-    /// Copies a namespace, in which something is to be written. One that may not be read counts as existing.
+    /// Copies a namespace, in which something is to be written. One that may not be read counts as existing, and so does every one of a
+    /// cluster that serves none, as an endpoint of kcp.
     async fn copy_namespace(&self, source: &Source, name: &str) -> Result<(), ApiError> {
+        let assumed = || json!({"metadata": {"name": name}, "status": {"phase": "Active"}});
         let Some(namespaces) = self.with(|state| state.resource("", "v1", "namespaces")) else {
-            return Ok(());
+            let mut known = builtin().resources.iter();
+            let namespaces = known.find(|known| known.is("", "namespaces"));
+            return namespaces.map_or(Ok(()), |kind| self.keep(source, kind, [assumed()]));
         };
         let wanted = Wanted::One(String::new(), name.to_owned());
         match self.copy(source, &namespaces, wanted).await {
-            Err(error) if error.code == 403 => {
-                let namespace = json!({"metadata": {"name": name}, "status": {"phase": "Active"}});
-                self.keep(source, &namespaces, [namespace])
-            }
+            Err(error) if error.code == 403 => self.keep(source, &namespaces, [assumed()]),
             copied => copied,
         }
     }

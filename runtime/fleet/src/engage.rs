@@ -68,6 +68,15 @@ impl ClusterSpec {
         self
     }
 
+    /// Reaches a workspace of kcp by itself, and no longer as one of many behind an endpoint. Another cluster stays as it is.
+    pub fn leave_endpoint(&mut self) {
+        let own = self.scope.workspace();
+        if let Some(own) = own.and_then(|workspace| self.config.at_workspace(workspace)) {
+            self.config = own;
+            self.scope = Scope::Whole;
+        }
+    }
+
     /// Whether engaging this in place of `other` would change nothing.
     #[must_use]
     pub(crate) fn same(&self, other: &Self) -> bool {
@@ -118,11 +127,14 @@ impl ClusterSpec {
 /// Says where clusters are reached in place of their own servers. It is asked before anything connects, and answers the same for the same
 /// server each time. It must not block.
 pub trait Reroute: Send + Sync {
-    /// Where a cluster is reached that a provider engages, or the local one.
-    fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig;
+    /// Says so of a cluster that a provider engages, or of the local one.
+    fn cluster(&self, spec: &mut ClusterSpec);
 
     /// Where the hub of a provider is reached.
     fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig;
+
+    /// How the own server of a configuration that this has made is reached; of any other one, itself.
+    fn original(&self, config: ClusterConfig) -> ClusterConfig;
 }
 
 /// Why a cluster was not engaged.

@@ -28,6 +28,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Hub {
     cluster: Arc<Cluster>,
+    /// How its own server is reached, where another one is read in its place.
+    original: Option<ClusterConfig>,
     /// Dropped with the last `Hub`, which ends a cluster that nobody else uses.
     _guard: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -65,8 +67,15 @@ impl Hub {
     pub fn new(cluster: Arc<Cluster>, guard: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             cluster,
+            original: None,
             _guard: guard,
         }
+    }
+
+    /// The same, read in place of another server.
+    pub(crate) fn in_place_of(mut self, original: ClusterConfig) -> Self {
+        self.original = Some(original);
+        self
     }
 
     /// Holds the objects of a kind. Never blocks: the hub is reached, the kind is awaited and the objects are listed in the background.
@@ -110,10 +119,11 @@ impl Hub {
         self.cluster.config().server()
     }
 
-    /// How the server is reached now.
+    /// How its own server is reached now: the way to other clusters there.
     #[must_use]
     pub(crate) fn config(&self) -> ClusterConfig {
-        self.cluster.config()
+        let original = self.original.clone();
+        original.unwrap_or_else(|| self.cluster.config())
     }
 
     /// Sets the namespaces whose objects are not kept, for all users of the server. Not for the local cluster.

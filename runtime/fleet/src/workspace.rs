@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The annotation by which an object tells its logical cluster.
 pub(crate) const ANNOTATION: &str = "kcp.io/cluster";
 
+/// What stands before the name of a logical cluster in a URL.
+pub(crate) const CLUSTERS: &str = "/clusters/";
+
 /// The end of the URL of an endpoint that serves many logical clusters.
 pub(crate) const WILDCARD: &str = "/clusters/*";
 

@@ -78,6 +78,8 @@ mod journey;
 mod plan;
 #[path = "program/plan_flags.rs"]
 mod plan_flags;
+#[path = "program/plan_kcp.rs"]
+mod plan_kcp;
 #[path = "program/preflight.rs"]
 mod preflight;
 #[path = "program/preflight_kcp.rs"]

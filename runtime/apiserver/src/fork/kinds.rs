@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{JSON, read};
@@ -35,10 +35,19 @@ struct Named {
     singular_resource: String,
     namespaced: bool,
     scope: String,
+    #[serde(deserialize_with = "or_none")]
     short_names: Vec<String>,
+    #[serde(deserialize_with = "or_none")]
     categories: Vec<String>,
+    #[serde(deserialize_with = "or_none")]
     verbs: Vec<String>,
+    #[serde(deserialize_with = "or_none")]
     subresources: Vec<Subresource>,
+}
+
+/// Endpoints of kcp write `null` for an empty list.
+fn or_none<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

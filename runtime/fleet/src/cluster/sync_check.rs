@@ -29,8 +29,9 @@ impl Cluster {
         let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, None);
         let mut problems = Vec::new();
         for store in backend.stores.all() {
-            // Cluster-scoped kinds are cached for the readers of the whole server.
-            let is_ours = self.scope().check_kind(&store.resource).is_ok();
+            // Cluster-scoped kinds are cached for the readers of the whole server. What the owner of a workspace refuses is empty there.
+            let is_ours = self.scope().check_kind(&store.resource).is_ok()
+                && self.check_claims(&store.resource).is_ok();
             if !is_ours || store.progress().borrow().problem.is_some() {
                 continue;
             }

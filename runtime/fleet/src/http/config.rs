@@ -24,6 +24,7 @@ pub(crate) use kubeconfig::{Exec, InteractiveMode, Secret, User};
 pub use policy::{ExecPolicy, KubeconfigPolicy};
 
 use crate::http::proxy::Proxy;
+use crate::workspace::{CLUSTERS, WILDCARD};
 use files::digest_files;
 use http::Uri;
 use sha2::{Digest, Sha256};
@@ -61,6 +62,10 @@ pub(crate) struct Access {
     /// The servers and proxies that may be connected to.
     pub(crate) allow_servers: AllowServers,
     pub(crate) user: User,
+    /// The path of the server that this one is a copy of, by which endpoints of kcp are recognised; `None`: it is no copy.
+    pub(crate) original_path: Option<String>,
+    /// Whether no call but GET is sent.
+    pub(crate) only_reads: bool,
 }
 
 impl Access {
@@ -75,7 +80,15 @@ impl Access {
             proxy: None,
             allow_servers: AllowServers::any(),
             user: User::default(),
+            original_path: None,
+            only_reads: false,
         }
+    }
+
+    /// The path that tells what sort of server it is.
+    pub(crate) fn known_path(&self) -> &str {
+        let copied = self.original_path.as_deref();
+        copied.unwrap_or(self.url.path())
     }
 }
 
@@ -102,16 +115,56 @@ impl ClusterConfig {
         Self::new(Access::of_url(uri), Vec::new())
     }
 
-    /// As [`Self::from_url`], with a bearer token, and with the namespace of `like`.
+    /// As [`Self::from_url`], with a bearer token, for a copy of another server: it has the namespace of `original`, and is used as an
+    /// endpoint of kcp if that is one.
     ///
     /// # Errors
     /// [`ConfigError::Url`].
-    pub fn from_url_with_token(url: &str, token: &str, like: &Self) -> Result<Self, ConfigError> {
+    pub fn of_copy(url: &str, token: &str, original: &Self) -> Result<Self, ConfigError> {
         let uri: Uri = url.parse().map_err(|_| ConfigError::Url(url.to_owned()))?;
         let mut access = Access::of_url(uri);
-        access.namespace.clone_from(&like.inner.access.namespace);
+        let of = &original.inner.access;
+        access.namespace.clone_from(&of.namespace);
+        access.original_path = Some(of.known_path().to_owned());
         access.user.token = Some(Secret::from(token.to_owned()));
         Self::new(access, Vec::new())
+    }
+
+    /// The same server, to which no call but GET is sent: the transport refuses, whatever rights a caller has.
+    #[must_use]
+    pub fn only_reading(&self) -> Self {
+        let mut access = self.inner.access.clone();
+        access.only_reads = true;
+        self.with(access)
+    }
+
+    /// Whether it is an endpoint of kcp that has many workspaces.
+    #[must_use]
+    pub fn is_of_workspaces(&self) -> bool {
+        self.inner.access.url.path().ends_with(WILDCARD)
+    }
+
+    /// One workspace behind an endpoint of kcp, if this is such an endpoint: its URL ends in `/clusters/*`.
+    pub(crate) fn at_workspace(&self, workspace: &str) -> Option<Self> {
+        let url = self.server();
+        let all = url.strip_suffix(WILDCARD)?;
+        let mut access = self.inner.access.clone();
+        access.url = format!("{all}{CLUSTERS}{workspace}").parse().ok()?;
+        Some(self.with(access))
+    }
+
+    /// With an access that names the same files.
+    fn with(&self, access: Access) -> Self {
+        let inner = &self.inner;
+        let digest = digest_all(&access, &inner.files_digest);
+        Self {
+            inner: Arc::new(Inner {
+                access,
+                digest,
+                referenced_files: inner.referenced_files.clone(),
+                files_digest: inner.files_digest,
+            }),
+        }
     }
 
     /// A server that does not answer, with the namespace of this one.
@@ -275,6 +328,7 @@ impl fmt::Debug for ClusterConfig {
 fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(access.url.to_string());
+    hash.update([u8::from(access.only_reads)]);
     hash_transport(access, &mut hash, files);
     hash.finalize().into()
 }

@@ -109,6 +109,7 @@ impl From<TransportError> for ApiError {
             | TransportError::Credentials { .. }
             | TransportError::Encoded { .. } => ApiCode::Unavailable,
             TransportError::Anonymous { .. } => ApiCode::Unauthorized,
+            TransportError::OnlyRead { .. } => ApiCode::Denied,
             TransportError::Timeout { .. } | TransportError::Busy { .. } => ApiCode::Timeout,
             TransportError::RateLimited { .. } => ApiCode::Throttled,
             TransportError::TooLarge { .. }

@@ -202,7 +202,7 @@ impl Engagements {
         mut spec: ClusterSpec,
     ) -> Result<(), EngageError> {
         if let Some(reroute) = &self.environment.reroute {
-            spec.config = reroute.cluster(&spec);
+            reroute.cluster(&mut spec);
         }
         let mut table = self.engaged.lock();
         // Checked under the lock: the end of the provider, or a drain that begins now, ends the clusters that were engaged before.
@@ -247,18 +247,26 @@ impl Engagements {
         if stop.is_cancelled() {
             return Err(HubError::Stopping);
         }
-        let Some(config) = config else {
-            let local = self.environment.fleet.cluster(&ClusterName::local());
-            return Ok(Hub::new(local.ok_or(HubError::NoLocal)?, None));
-        };
         let reroute = self.environment.reroute.as_ref();
-        let config = match reroute {
-            Some(reroute) => reroute.hub(provider, &config),
-            None => config,
+        let hub = match config {
+            None => {
+                let local = self.environment.fleet.cluster(&ClusterName::local());
+                Hub::new(local.ok_or(HubError::NoLocal)?, None)
+            }
+            Some(config) => {
+                let config = reroute.map_or(config.clone(), |to| to.hub(provider, &config));
+                let carrier = self.carriers.get(provider, &config);
+                carrier.exchange(&config, &self.environment.transports);
+                Hub::new(carrier.cluster().clone(), Some(carrier))
+            }
         };
-        let carrier = self.carriers.get(provider, &config);
-        carrier.exchange(&config, &self.environment.transports);
-        Ok(Hub::new(carrier.cluster().clone(), Some(carrier)))
+        Ok(match reroute {
+            Some(reroute) => {
+                let original = reroute.original(hub.config());
+                hub.in_place_of(original)
+            }
+            None => hub,
+        })
     }
 
     /// Ends work on a cluster in the name of a provider, unless that has been stopped.

@@ -57,7 +57,6 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
     raise_descriptor_limit();
     let stop = stop_on_signals()?;
     let configuration = rbac::valid(&args.files)?;
-    refuse_kcp(&configuration)?;
     let is_from_cluster = args.is_from_cluster();
     let revision = Revision::new(&args.guests, &args.reconcilers)?;
     if !is_from_cluster {
@@ -205,18 +204,6 @@ impl Planning {
 fn local(args: &PlanArgs) -> Result<ClusterSpec> {
     let config = kubectl::cluster(args.kubeconfig.as_deref(), args.context.as_deref())?;
     Ok(ClusterSpec::new(ClusterName::local(), config))
-}
-
-/// The endpoints of a kcp hold many workspaces in one place, which a copy cannot.
-fn refuse_kcp(configuration: &Configuration) -> Result<()> {
-    let mut providers = configuration.providers();
-    if let Some((document, _)) = providers.find(|(_, spec)| spec.is_kcp()) {
-        bail!(
-            "the workspaces of {} cannot be copied: plan with a file that has the Reconcilers and another Provider",
-            document.identity
-        );
-    }
-    Ok(())
 }
 
 /// The clusters that take part.

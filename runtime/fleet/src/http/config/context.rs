@@ -95,18 +95,17 @@ impl Kubeconfig {
         policy.check_server(name, &url, proxy.as_ref())?;
         let namespace = Some(context.namespace.clone()).filter(|name| !name.is_empty());
         let access = Access {
-            url,
             namespace: namespace.unwrap_or_else(|| "default".to_owned()),
             authorities: match &authority {
                 Some(pem) => Some(certificates(pem).map_err(unusable)?),
                 None => None,
             },
-            authorities_file: None,
             accept_invalid_certs: cluster.insecure_skip_tls_verify.unwrap_or(false),
             tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
             proxy,
             allow_servers: policy.allow_servers.clone(),
             user,
+            ..Access::of_url(url)
         };
         ClusterConfig::new(access, files.into_iter().map(|(_, path)| path).collect())
     }

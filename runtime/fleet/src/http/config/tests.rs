@@ -1,6 +1,12 @@
 //! What kubeconfigs may contain, and what errors say about them.
 
 use super::*;
+use crate::http::transport::{Call, TransportError, TransportOptions, Transports};
+use crate::metrics::Metrics;
+use crate::name::ClusterName;
+use ::http::Method;
+use std::time::Duration;
+use tokio::runtime::Handle;
 
 fn kubeconfig(user: &str) -> String {
     format!(
@@ -54,6 +60,49 @@ fn credentials_make_a_configuration_but_not_a_server() {
     let b = load("{token: two}", &KubeconfigPolicy::file()).unwrap();
     assert!(a.same(&load("{token: one}", &KubeconfigPolicy::file()).unwrap()));
     assert!(!a.same(&b) && a.same_server(&b));
+}
+
+#[test]
+fn a_workspace_is_reached_by_itself_with_the_credentials_of_its_endpoint() {
+    let url = "https://kcp/services/apiexport/abc/widgets/clusters/*";
+    let endpoint = ClusterConfig::from_url(url).unwrap();
+    let own = endpoint.at_workspace("c1").unwrap();
+    assert_eq!(
+        own.server(),
+        "https://kcp/services/apiexport/abc/widgets/clusters/c1"
+    );
+    assert_eq!(own.connection_digest(), endpoint.connection_digest());
+    assert!(own.at_workspace("c1").is_none());
+    // A copy of it is used as it is, at another address.
+    let copy = ClusterConfig::of_copy("http://127.0.0.1:1/clusters/copy", "t", &own).unwrap();
+    assert_eq!(copy.access().known_path(), own.access().url.path());
+}
+
+#[tokio::test]
+async fn a_server_that_is_only_read_is_sent_no_other_call() {
+    let config = ClusterConfig::from_url("http://127.0.0.1:1").unwrap();
+    let transports = Transports::new(Handle::current(), TransportOptions::default());
+    let metrics = Metrics::default().cluster(&ClusterName::local(), "");
+    let connection = transports.connect(&config.only_reading(), false, metrics);
+    let error = |method| {
+        let mut call = Call::get("/api".to_owned(), "application/json");
+        call.method = method;
+        let connection = connection.clone();
+        async move {
+            let sent = connection.send(call, Duration::from_secs(20)).await;
+            sent.err().unwrap()
+        }
+    };
+    // Nobody listens there.
+    let read = error(Method::GET).await;
+    assert!(matches!(read, TransportError::Unreachable { .. }), "{read}");
+    for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+        let written = error(method).await;
+        assert!(
+            matches!(written, TransportError::OnlyRead { .. }),
+            "{written}"
+        );
+    }
 }
 
 #[test]

@@ -49,6 +49,10 @@ struct Inner {
     route: ArcSwap<Route>,
     /// Path of the server's URL, without a slash at its end.
     prefix: String,
+    /// The path that tells what sort of server it is: of a copy, that of the server which it is a copy of.
+    known_path: String,
+    /// Whether no call but GET is sent.
+    only_reads: bool,
     server: String,
     /// Whether this is the local cluster.
     is_local: bool,
@@ -108,6 +112,8 @@ impl Connection {
             inner: Arc::new(Inner {
                 route: ArcSwap::new(Route::new(client)),
                 prefix: config.access().url.path().trim_end_matches('/').to_owned(),
+                known_path: config.access().known_path().to_owned(),
+                only_reads: config.access().only_reads,
                 server: config.server(),
                 is_local,
                 host: host.clone(),
@@ -140,12 +146,12 @@ impl Connection {
 
     /// Whether it is to the virtual workspace of an APIExport of kcp.
     pub(crate) fn is_of_export(&self) -> bool {
-        self.inner.prefix.contains(workspace::EXPORTS)
+        self.inner.known_path.contains(workspace::EXPORTS)
     }
 
     /// Whether it is to workspaces of kcp that are being initialized.
     pub(crate) fn is_of_initializing(&self) -> bool {
-        self.inner.prefix.contains(workspace::INITIALIZING)
+        self.inner.known_path.contains(workspace::INITIALIZING)
     }
 
     /// The path of a call's URL.
@@ -355,6 +361,10 @@ impl Connection {
         call: Call,
         pass: Option<Pass>,
     ) -> Result<Response<AnswerBody>, TransportError> {
+        if self.inner.only_reads && call.method != Method::GET {
+            let server = self.inner.server.clone();
+            return Err(TransportError::OnlyRead { server });
+        }
         let route = self.inner.route.load_full();
         let mut counted = self.inner.metrics.request(&call.method);
         let outgoing = self.outgoing(call, pass);

@@ -40,6 +40,12 @@ pub enum TransportError {
         /// The server's URL.
         server: String,
     },
+    /// The server is only read, and this call might change something.
+    #[error("{server} is only read here: nothing is written")]
+    OnlyRead {
+        /// The server's URL.
+        server: String,
+    },
     /// All connections that the process may have are in use.
     #[error(
         "cannot connect to {server}: all {limit} connections that this process may have for this are in use: raise its limit of open files (ulimit -n, LimitNOFILE) or have fewer clusters"
@@ -131,6 +137,7 @@ impl TransportError {
     pub(super) fn of_server(mut self, url: &str) -> Self {
         match &mut self {
             Self::Unreachable { server, .. }
+            | Self::OnlyRead { server }
             | Self::Proxy { server, .. }
             | Self::NotAllowed { server, .. }
             | Self::Anonymous { server }

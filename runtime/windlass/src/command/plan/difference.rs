@@ -20,6 +20,12 @@ const OF_SERVER: [&str; 7] = [
 ];
 /// The object as kubectl applied it, which repeats every field.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// What kcp notes at the objects of workspaces: annotations, and beginnings of labels.
+const OF_KCP: [&str; 3] = [
+    "kcp.io/cluster",
+    "kcp.io/path",
+    "claimed.internal.apis.kcp.io/",
+];
 /// Fields that are as good as absent if they are empty.
 const EMPTY: [&str; 7] = [
     "",
@@ -163,11 +169,12 @@ fn normal(object: Option<&Value>) -> Option<Value> {
         metadata.remove("name");
         metadata.remove("namespace");
         metadata.remove("generateName");
-        if let Some(annotations) = metadata
-            .get_mut("annotations")
-            .and_then(Value::as_object_mut)
-        {
-            annotations.remove(APPLIED);
+        for pairs in ["annotations", "labels"] {
+            let pairs = metadata.get_mut(pairs).and_then(Value::as_object_mut);
+            let noted = |key: &str| key == APPLIED || OF_KCP.iter().any(|own| key.starts_with(own));
+            pairs
+                .into_iter()
+                .for_each(|pairs| pairs.retain(|key, _| !noted(key)));
         }
         let owners = metadata.get_mut("ownerReferences");
         for owner in owners.and_then(Value::as_array_mut).into_iter().flatten() {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_apiserver::{Budget, Change, Cluster, Origin, OriginError, Server};
-use windlass_fleet::cluster::{ClusterConfig, Scope};
+use windlass_fleet::cluster::{ClusterConfig, RefusedClaims, Scope};
 use windlass_fleet::engage::{ClusterSpec, Reroute};
 use windlass_fleet::grant::{Grant, Rule};
 use windlass_fleet::manager::{Manager, ManagerHandle, ManagerOptions};
@@ -126,9 +126,9 @@ impl Forks {
         Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
-    /// The place of the copy of a server, which is made unless there is one. A configuration may lead to a copy already: a provider may
+    /// The place of the copy of a server, which is made unless there is one. `refused`: what its owner does not let it be read. A configuration may lead to a copy already: a provider may
     /// have it of the hub.
-    fn of(&self, config: &ClusterConfig, known: &mut Known) -> usize {
+    fn of(&self, config: &ClusterConfig, refused: &Arc<RefusedClaims>, known: &mut Known) -> usize {
         let url = config.server();
         let mut forks = known.forks.iter();
         let found = forks.position(|fork| fork.url == url || fork.config.same_way(config));
@@ -148,6 +148,7 @@ impl Forks {
         let origin = Reads {
             reads: self.reads.clone(),
             name: name.clone(),
+            refused: refused.clone(),
         };
         let (called, budget) = (format!("copy-{place}"), self.budget.clone());
         let copy = self.server.fork(&called, Arc::new(origin), budget);
@@ -168,7 +169,7 @@ impl Forks {
         if config.server() == *url {
             return config.clone();
         }
-        let way = ClusterConfig::from_url_with_token(url, &self.token, config);
+        let way = ClusterConfig::of_copy(url, &self.token, config);
         // The URL is one of the server, which is valid. No error may lead to the real cluster.
         way.unwrap_or_else(|_| config.nowhere())
     }
@@ -201,20 +202,34 @@ impl Known {
 }
 
 impl Reroute for Forks {
-    fn cluster(&self, spec: &ClusterSpec) -> ClusterConfig {
+    fn cluster(&self, spec: &mut ClusterSpec) {
+        // Objects of several workspaces may have one name, so that one copy cannot hold them.
+        spec.leave_endpoint();
         let mut known = self.known.lock();
-        let place = self.of(&spec.config, &mut known);
+        let place = self.of(&spec.config, &spec.refused_claims, &mut known);
         known
             .clusters
             .insert(spec.name.clone(), (place, spec.scope.clone()));
-        self.way(place, &spec.config, &known)
+        spec.config = self.way(place, &spec.config, &known);
     }
 
     fn hub(&self, provider: &str, config: &ClusterConfig) -> ClusterConfig {
+        if config.is_of_workspaces() {
+            // Its provider lists and watches it; reconcilers work in the copies of its workspaces alone.
+            return config.only_reading();
+        }
         let mut known = self.known.lock();
-        let place = self.of(config, &mut known);
+        let place = self.of(config, &Arc::default(), &mut known);
         known.hubs.insert(place, provider.to_owned());
         self.way(place, config, &known)
+    }
+
+    fn original(&self, config: ClusterConfig) -> ClusterConfig {
+        let known = self.known.lock();
+        let url = config.server();
+        let mut forks = known.forks.iter();
+        let fork = forks.find(|fork| fork.url == url);
+        fork.map_or(config, |fork| fork.config.clone())
     }
 }
 
@@ -222,6 +237,8 @@ impl Reroute for Forks {
 struct Reads {
     reads: ManagerHandle,
     name: ClusterName,
+    /// What the owner of a workspace does not let it be read.
+    refused: Arc<RefusedClaims>,
 }
 
 impl Reads {
@@ -234,6 +251,7 @@ impl Reads {
                 tokio::time::sleep(MOMENT).await;
             }
         };
+        let collection = collection(&path);
         let unreachable = |why: String| OriginError::Unreachable(why);
         let cluster = tokio::time::timeout(ENGAGING, engaged).await;
         let cluster = cluster.map_err(|_| unreachable(format!("{} is not engaged", self.name)))?;
@@ -243,11 +261,29 @@ impl Reads {
             .await;
         let (code, body) = answer.map_err(|error| unreachable(error.to_string()))?;
         if (200..300).contains(&code) {
-            Ok(body)
-        } else {
-            Err(OriginError::Answered { code, body })
+            return Ok(body);
         }
+        // The endpoint of all workspaces lacks such objects without a word, and so does a run.
+        let is_refused = code == 403 && self.refused.contains(&collection);
+        let code = if is_refused { 404 } else { code };
+        Err(OriginError::Answered { code, body })
     }
+}
+
+/// The group and the plural that a path is about.
+fn collection(path: &str) -> (String, String) {
+    let path = path.split('?').next().unwrap_or_default();
+    let mut parts: Vec<&str> = path.split('/').skip(1).collect();
+    let group = match parts.first() {
+        Some(&"apis") if parts.len() > 1 => parts.remove(1),
+        _ => "",
+    };
+    let at = match parts.get(2) {
+        Some(&"namespaces") if parts.len() > 4 => 4,
+        _ => 2,
+    };
+    let plural = parts.get(at).copied().unwrap_or_default();
+    (group.to_owned(), plural.to_owned())
 }
 
 impl Origin for Reads {
@@ -279,6 +315,31 @@ impl ClusterChange {
             cluster: cluster.to_owned(),
             server: ClusterName::local(),
             change,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_group_and_a_plural() {
+        for (path, group, plural) in [
+            ("/api/v1/configmaps?limit=100", "", "configmaps"),
+            ("/api/v1/namespaces/a/configmaps/b", "", "configmaps"),
+            ("/api/v1/namespaces/a", "", "namespaces"),
+            ("/apis/x.dev/v1/boats", "x.dev", "boats"),
+            (
+                "/apis/x.dev/v1/namespaces/a/boats?limit=1",
+                "x.dev",
+                "boats",
+            ),
+            ("/apis/x.dev/v1", "x.dev", ""),
+            ("/apis", "", ""),
+        ] {
+            let expected = (group.to_owned(), plural.to_owned());
+            assert_eq!(collection(path), expected, "{path}");
         }
     }
 }

@@ -17,6 +17,8 @@ use windlass_apiserver::Change;
 const GROUP: &str = "windlass.dev";
 /// Where field managers of reconcilers begin.
 const MANAGER: &str = "windlass:";
+/// What they end in behind an endpoint of kcp, if it was an apply.
+const APPLY: &str = ":apply";
 
 /// What a configuration would change.
 #[derive(Debug, Default, Serialize)]
@@ -212,6 +214,7 @@ fn writers(change: &Change, only: Option<&str>) -> BTreeSet<String> {
     };
     let managers = written.iter().filter_map(|entry| {
         let manager = entry["manager"].as_str()?.strip_prefix(MANAGER)?;
+        let manager = manager.strip_suffix(APPLY).unwrap_or(manager);
         let (_, name) = manager.rsplit_once('/').unwrap_or(("", manager));
         Some(name.to_owned())
     });
