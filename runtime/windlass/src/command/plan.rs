@@ -20,6 +20,7 @@ use super::progress::Progress;
 use crate::cli::{Baseline, Format, IdleArgs, PlanArgs};
 use crate::command::rbac;
 use crate::config::load::Configuration;
+use crate::output::count;
 use crate::run::idle::Report;
 use crate::run::signals::stop_on_signals;
 use crate::run::{self, Pace, Rehearsal, RunOptions, manager_options};
@@ -169,8 +170,8 @@ impl Planning {
                 ended = &mut run => return ended,
                 () = tokio::time::sleep(TICK) => {
                     let mebibytes = forks.copied() as f64 / 1_048_576.0;
-                    let clusters = self.batches.admitted();
-                    progress.show(format!("{clusters} clusters, {mebibytes:.1} MiB copied"));
+                    let clusters = count(self.batches.admitted() as u64, "cluster");
+                    progress.show(format!("{clusters}, {mebibytes:.1} MiB copied"));
                 }
             }
         }

@@ -2,11 +2,12 @@
 
 use crate::memory_hub::{MemoryHub, of_platform};
 use crate::plan::{clusters_of, documents, plan, planned, run, text};
-use crate::project::Project;
+use crate::project::{HELLO_RULES, Project};
 use crate::running::{SOON, fleet, fleet_with};
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_harness::guests::guest;
@@ -83,6 +84,89 @@ async fn another_guest_and_fewer_clusters_are_planned_by_flags() -> Result<()> {
     Ok(())
 }
 
+/// A Reconciler with a part of its specification.
+fn reconciler(name: &str, of: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: {name}}}\nspec:\n  \
+         guest: {{path: {:?}}}\n  rules: {HELLO_RULES}\n  {spec}\n",
+        guest(of)
+    )
+}
+
+#[tokio::test]
+async fn one_of_several_reconcilers_is_planned_and_keys_that_ask_for_a_later_run_are_counted()
+-> Result<()> {
+    let project = Project::new()?;
+    let server = fleet(&project, &["alpha", "beta"]).await?;
+    for cluster in clusters_of(&server, &["alpha", "beta"])? {
+        cluster.apply(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
+            "namespace": "default", "labels": {"hello.windlass.dev/greet": "world"}}}),
+        )?;
+    }
+    let hello = documents("hello", &guest("hello"));
+    let (provider, _) = hello.split_once("---").context("a provider")?;
+    let greets = |name: &str, cluster: &str| {
+        let spec = format!("config: {{greeting: {name}}}\n  clusters: {{names: [{cluster}]}}");
+        reconciler(name, "hello", &spec)
+    };
+    let waits = reconciler("waits", "test-requeue", "config: {after: 3600000}");
+    let all = [
+        provider,
+        &greets("hello", "alpha"),
+        &greets("ahoy", "beta"),
+        &waits,
+    ];
+    project.write("windlass.yaml", all.concat())?;
+
+    let one = planned(&project, &["--reconciler", "ahoy"]).await?;
+    assert_eq!(one["reconcilers"].as_object().map(|all| all.len()), Some(1));
+    assert_eq!(one["reconcilers"]["ahoy"]["clusters"], json!(["beta"]));
+    assert_eq!(
+        (&one["total"]["create"], &one["later"]),
+        (&json!(1), &json!({}))
+    );
+    // Both ConfigMaps of each cluster.
+    let report = planned(&project, &[]).await?;
+    assert_eq!(report["total"]["create"], 2, "{report}");
+    assert_eq!(report["later"], json!({"waits": 4}), "{report}");
+    let flags = [
+        "--reconciler",
+        "hello",
+        "--reconciler",
+        "waits",
+        "--cluster",
+        "alpha",
+    ];
+    let said = plan(&project, &flags).await?.expect_code(0)?.stdout;
+    assert!(
+        said.contains("2 keys of waits asked for a later run"),
+        "{said}"
+    );
+    Ok(())
+}
+
+/// The program `script` is part of every Linux.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_terminal_sees_how_far_a_plan_is_until_it_ends() -> Result<()> {
+    let project = Project::new()?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    project.write("windlass.yaml", documents("hello", &guest("hello")))?;
+    let planning = format!("{} plan -f windlass.yaml", binary()?.display());
+    let mut command = tokio::process::Command::new("script");
+    command.args(["-qec", &planning, "/dev/null"]);
+    command.current_dir(project.path());
+    let shown = Program::spawn(command)?.wait(SOON).await?.expect_code(0)?;
+    let shown = shown.stdout;
+    let clear = "\r\u{1b}[2K";
+    let progress = format!("{clear}1 cluster, 0.0 MiB copied");
+    let (_, end) = shown.rsplit_once(clear).with_context(|| shown.clone())?;
+    assert!(shown.contains(&progress), "{shown:?}");
+    assert!(end.contains("nothing to change in 1 cluster"), "{shown:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn clusters_are_copied_a_few_at_a_time_and_servers_are_asked_without_a_trace() -> Result<()> {
     let project = Project::new()?;
@@ -112,6 +196,22 @@ async fn clusters_are_copied_a_few_at_a_time_and_servers_are_asked_without_a_tra
     let of = ["cluster", "name"].map(|field| text(&objections[0][field]));
     assert_eq!(of, ["b", "x-greeting"]);
     assert!(objections[0]["refused"].is_string(), "{report}");
+    // A right that the credentials lack is named, with the cluster.
+    let unread = RequestFault::Status {
+        code: 403,
+        retry_after: None,
+    };
+    let unread = Rule::new(unread).cluster("c").verb(Verb::List);
+    faults.add(unread.resource("configmaps"));
+    let lacking = plan(&project, &["--timeout", "3s"]).await?.expect_code(1)?;
+    let lacking = lacking.stdout;
+    let line = lacking.lines().find(|line| line.contains("\"c\""));
+    let line = line.with_context(|| lacking.clone())?;
+    assert!(line.contains("v1/ConfigMap: forbidden"), "{lacking}");
+    assert!(
+        lacking.starts_with("4 to create, in 4 of 5 clusters"),
+        "{lacking}"
+    );
     let held = server.cluster("a").context("a cluster")?;
     let found = held.get("v1", "ConfigMap", "default", "x-greeting")?;
     assert_eq!((held.count(Verb::Create, "configmaps"), found), (1, None));
@@ -216,6 +316,15 @@ async fn clusters_that_a_hub_names_are_planned_and_namespaces_that_are_clusters(
         "hello, world, from team-a"
     );
     assert_eq!(report["problems"], json!([]));
+    // Labels of the namespace are those of its cluster, and labels of the Secret those of the other one.
+    let some = planned(&project, &["-l", "windlass.dev/team in (a, b)"]).await?;
+    assert_eq!(some["clusters"], json!(["(local)", "team-a"]), "{some}");
+    let others = planned(&project, &["-l", "!windlass.dev/team"]).await?;
+    assert_eq!(
+        others["changes"][0]["clusters"],
+        json!(["prod"]),
+        "{others}"
+    );
     Ok(())
 }
 
@@ -326,6 +435,10 @@ async fn what_keeps_a_plan_from_its_end_is_said() -> Result<()> {
     // Somebody does not want to wait.
     let args = ["plan", "-f", "windlass.yaml", "--log", "info"];
     let mut waiting = Program::start(project.path(), args)?;
+    let token = waiting.line_with("callers of the API need", SOON).await?;
+    let token: Json = serde_json::from_str(&token)?;
+    let token = Path::new(text(&token["path"]));
+    assert!(token.is_file(), "{token:?}");
     waiting.line_with("cluster engaged", SOON).await?;
     waiting.signal("INT")?;
     let ended = waiting.wait(SOON).await?.expect_code(1)?;
@@ -335,6 +448,7 @@ async fn what_keeps_a_plan_from_its_end_is_said() -> Result<()> {
         ended.stderr
     );
     assert_eq!(ended.stdout, "");
+    assert!(!token.exists(), "{token:?}");
     alpha.down(false);
 
     let text = fs::read_to_string(project.path().join("windlass.yaml"))?;

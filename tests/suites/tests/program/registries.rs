@@ -2,9 +2,10 @@
 
 use crate::registry::{Hosted, of_image, padded, serves};
 use crate::running::SOON;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::json;
 use std::fs;
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::Program;
 
 #[tokio::test]
@@ -31,6 +32,23 @@ async fn a_pushed_component_is_pulled_byte_by_byte_and_checked_by_its_name() -> 
     }
     let checked = hosted.run(&["check", &image]).await?.expect_code(0)?.stdout;
     assert!(checked.contains("greets the people"), "{checked}");
+
+    // A plan with it in place of the guest of the documents.
+    let serving = of_image("hello", &format!("path: {component:?}"));
+    let server = hosted.documents("", &[serving]).await?;
+    let alpha = server.cluster("alpha").context("a cluster")?;
+    alpha.apply(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
+        "namespace": "default", "labels": {"hello.windlass.dev/greet": "world"}}}),
+    )?;
+    let bytes = renamed(&fs::read(&component)?, ", from ", ", near ");
+    let revised = hosted.project.write("revised.wasm", bytes)?;
+    hosted.push(&revised, &hosted.image("team/hello:4")).await?;
+    let revised = format!("hello={}", hosted.image("team/hello:4"));
+    let plan = ["plan", "-f", "windlass.yaml", "--guest", &revised];
+    let planned = Program::spawn(hosted.command(&plan)?)?.wait(SOON).await?;
+    let planned = planned.expect_code(0)?.stdout;
+    assert!(planned.contains("hello, world, near alpha"), "{planned}");
 
     let absent = hosted.run(&["pull", &hosted.image("team/hello:3")]).await?;
     let error = absent.expect_code(1)?.stderr;
