@@ -47,6 +47,7 @@ impl Reconciler for Crash {
             "list" => run.list(&object)?,
             "owner" => run.owner(&object)?,
             "replace" => run.replace(&object)?,
+            "pair" => run.pair(&object)?,
             other => return Err(Error::terminal(format!("no pattern {other:?}"))),
         }
         Ok(Action::Done)
@@ -214,6 +215,17 @@ impl Run<'_> {
             self.delete(&wanted, &options)?;
         }
         self.create(&wanted)?;
+        Ok(())
+    }
+
+    /// Two children with the text. The mistake: a write that fails is left to the event of the other child, so that it takes two faults.
+    fn pair(&self, object: &Value) -> Result<()> {
+        for suffix in ["left", "right"] {
+            let written = self.ensure(&self.child(object, suffix, &[owner(object)]));
+            if !self.mistake {
+                written?;
+            }
+        }
         Ok(())
     }
 

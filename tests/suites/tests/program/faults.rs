@@ -1,10 +1,10 @@
 //! `windlass test --crash`: mistakes that only a fault shows are found, and what is right passes.
 
-use crate::project::Project;
+use crate::project::{HELLO_RULES, Project};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::time::Duration;
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{guest, javascript};
 use windlass_harness::program::{Finished, Program};
 
 const SOON: Duration = Duration::from_secs(120);
@@ -65,6 +65,7 @@ fn steps(pattern: &str) -> String {
             map("expect", "b-outside"),
         ]
         .concat(),
+        "pair" => [map("expect", "a-left"), map("expect", "a-right")].concat(),
         "owner" => [map("expect", "a-child"), crash("a", "two"), map("expect", "a-child")].concat(),
         _ => [
             &map("expect", "a-child"),
@@ -111,7 +112,12 @@ async fn find(pattern: &str) -> Result<(Project, Found)> {
     let project = project(pattern, true)?;
     // Without faults nothing is wrong.
     test(&project, &[]).await?.expect_code(0)?;
-    let searched = test(&project, &["--crash", "--seed", "1"]).await?;
+    let found = search(&project, &["--crash", "--seed", "1"]).await?;
+    Ok((project, found))
+}
+
+async fn search(project: &Project, flags: &[&str]) -> Result<Found> {
+    let searched = test(project, flags).await?;
     let text = searched.expect_code(1)?.stdout;
     let (_, rest) = text
         .split_once("which shows it again:\n")
@@ -120,7 +126,7 @@ async fn find(pattern: &str) -> Result<(Project, Found)> {
         .lines()
         .map_while(|line| line.strip_prefix("          "));
     let file = lines.map(|line| format!("{line}\n")).collect();
-    Ok((project, Found { text, file }))
+    Ok(Found { text, file })
 }
 
 /// Each line of the table is a mistake, and what it leaves over.
@@ -169,6 +175,31 @@ async fn a_finding_is_a_test_of_the_project_from_then_on() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_mistake_that_takes_two_faults_is_found_by_two() -> Result<()> {
+    let project = project("pair", true)?;
+    // With this seed it is found early.
+    let flags = ["--crash", "--seed", "5", "--depth", "2"];
+    let Found { text, file } = search(&project, &flags).await?;
+    // No single fault shows it: `52 of 52 faults and 7 combinations`.
+    let (tried, combined) = text
+        .split_once(" faults and ")
+        .with_context(|| text.clone())?;
+    let mut tried = tried.rsplit(' ');
+    let (all, tried) = (tried.next(), tried.nth(1));
+    assert!(
+        tried == all && combined.contains("a-left: it is not there"),
+        "{text}"
+    );
+    assert_eq!(file.matches("- fault: ").count(), 2, "{file}");
+    project.write("tests/found.yaml", &file)?;
+    let found = ["--case", "found"];
+    test(&project, &found).await?.expect_code(1)?;
+    project.write("windlass.yaml", documents("pair", false))?;
+    test(&project, &found).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_right_passes_under_all_faults() -> Result<()> {
     let project = project("status", false)?;
     let search = ["--crash", "--seed", "1", "-o", "json"];
@@ -186,5 +217,32 @@ async fn what_is_right_passes_under_all_faults() -> Result<()> {
         .expect_code(2)?
         .stderr;
     assert!(error.contains("--crash"), "{error}");
+    Ok(())
+}
+
+/// The search needs no help of a guest: this one is in JavaScript, with an engine of its own.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs other languages' tools"]
+async fn a_guest_in_another_language_passes_under_all_faults() -> Result<()> {
+    let project = Project::new()?;
+    project.write(
+        "windlass.yaml",
+        format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: hello}}\nspec:\n  guest: {{path: {:?}}}\n  \
+             rules: {HELLO_RULES}\n",
+            javascript("hello")
+        ),
+    )?;
+    project.write(
+        "tests/life.yaml",
+        "clusters: [eu]\nsteps:\n- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default, labels: \
+         {hello.windlass.dev/greet: world}}}]\n- expect: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a-greeting}}]\n",
+    )?;
+    let search = ["--crash", "--seed", "1", "-o", "json"];
+    let finished = test(&project, &search).await?.expect_code(0)?;
+    let report: Json = serde_json::from_str(&finished.stdout)?;
+    let crash = &report["cases"][0]["crash"];
+    assert_eq!(crash["tried"], crash["faults"], "{report}");
+    assert!(crash["tried"].as_u64() > Some(20), "{report}");
     Ok(())
 }
