@@ -1,5 +1,5 @@
 //! The host functions, a file per interface of `wit/`. There is no function to call: each file implements its generated trait for
-//! [`Call`](crate::instance::call::Call).
+//! [`Call`](crate::instance::call::Call); [`taped`] all of them for a call that is recorded or played.
 
 mod access;
 mod client;
@@ -9,3 +9,4 @@ mod convert;
 mod fleet;
 mod log;
 mod response;
+pub(crate) mod taped;

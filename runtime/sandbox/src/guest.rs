@@ -19,9 +19,9 @@ use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::instance::call::FleetView;
 use crate::options::{Isolation, Limits};
-use crate::recordings::{KeptRecording, RecordOptions};
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
+use crate::tenant::recordings::{KeptRecording, RecordOptions};
 use arc_swap::ArcSwap;
 use body::Body;
 use futures::FutureExt;
@@ -279,9 +279,10 @@ impl Guest {
     }
 
     /// Has the next run of a request recorded. An instance that serves several calls is not used for it. Runs of a process are not recorded.
-    pub fn record(&self, request: Request) {
+    /// `false`: too many requests wait for that.
+    pub fn record(&self, request: Request) -> bool {
         let recordings = &self.current.load().guest.history.recordings;
-        recordings.want(request);
+        recordings.want(request)
     }
 
     /// The recordings of its runs that are kept, the newest last.

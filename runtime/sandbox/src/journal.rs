@@ -113,7 +113,7 @@ impl Journal {
             return;
         }
         drop(state);
-        let noted = |tape: &Arc<Tape>| tape.log(level, &message, &fields);
+        let noted = |tape: &Arc<Tape>| tape.log(level, &message, fields.pairs());
         if self.tape.as_ref().is_none_or(noted) {
             emit(level, &message, &fields);
         }

@@ -53,7 +53,6 @@ mod component;
 mod native;
 pub mod recording;
 mod tape;
-mod recordings;
 mod guest;
 mod replay;
 mod inspection;
@@ -77,8 +76,8 @@ pub use native::{NativeError, NativeGuest, NativeGuests, Next, Run, Runs};
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };
-pub use recordings::{KeptRecording, RecordOptions, Why};
 pub use replay::{ReplayError, Replayed};
 pub use tape::{By, Divergence};
 pub use tenant::Tenant;
+pub use tenant::recordings::{KeptRecording, RecordOptions, Why};
 pub use tenant::usage::limits;

@@ -102,6 +102,8 @@ pub struct Limits {
     pub table_elements: usize,
     /// Handles at once.
     pub handles: usize,
+    /// Bytes that a guest hands to the host in one call.
+    pub host_call_bytes: usize,
 }
 
 /// What the guest drew from clocks and random numbers, in order.

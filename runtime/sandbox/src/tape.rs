@@ -1,22 +1,21 @@
 //! The tape of one run: it records what the guest gets from its host, or plays it back. Entry point: [`Tape`].
 //!
-//! * [`host`]: the host functions of a call that has a tape.
-//! * [`draws`]: clocks and random numbers.
+//! [`draws`] are clocks and random numbers; the host functions of a call that has a tape are in `capability/taped`.
 //!
 //! A guest has no other inputs. So the same component, played from a recording, does the same.
 
 pub(crate) mod draws;
-pub(crate) mod host;
 
 use crate::contract::windlass::runtime::log::Level;
-use crate::journal::LogFields;
 use crate::recording::contract::Answered;
+use crate::recording::stand_ins::without_secrets;
 use crate::recording::{Answer, Asked, Draws, Operation, Outcome, Recording, Step};
-use crate::tenant::Tenant;
 use draws::Drawn;
 use parking_lot::Mutex;
-use std::fmt;
+use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// What a step takes besides its texts, in bytes.
 const STEP: usize = 256;
@@ -31,10 +30,18 @@ enum State {
     Playing(Box<Player>),
 }
 
+/// Memory that nobody else needs.
+pub(crate) trait SpareMemory: fmt::Debug + Send + Sync {
+    /// Charges bytes. `false`: others need them.
+    fn charge(&self, bytes: usize) -> bool;
+    /// Gives bytes back.
+    fn release(&self, bytes: usize);
+}
+
 /// What has been recorded so far. Its memory is charged to the tenant.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    tenant: Arc<Tenant>,
+    memory: Arc<dyn SpareMemory>,
     /// Most bytes.
     most: usize,
     /// Bytes so far, which are charged.
@@ -54,6 +61,10 @@ pub(crate) enum Full {
     TooLarge,
     /// The tenant has no memory for it.
     NoMemory,
+    /// Values of Secrets are more of it than can be replaced.
+    TooManyValues,
+    /// Others were being written.
+    Busy,
 }
 
 impl fmt::Display for Full {
@@ -61,6 +72,10 @@ impl fmt::Display for Full {
         f.write_str(match self {
             Self::TooLarge => "the run is larger than record.bytes: raise that",
             Self::NoMemory => "the tenant has no memory left: raise its limits.memory",
+            Self::TooManyValues => {
+                "the run holds more values of Secrets than can be replaced: let the guest read fewer"
+            }
+            Self::Busy => "many recordings were being written: record it again",
         })
     }
 }
@@ -127,7 +142,10 @@ pub(crate) struct Player {
 
 #[derive(Debug)]
 struct Recorded {
+    /// Without the secrets that it writes, as all calls that are compared.
     asked: Box<Asked>,
+    /// The same, for comparing.
+    content: Value,
     answer: Answer,
     done: bool,
 }
@@ -153,9 +171,9 @@ const LINES: usize = 10_000;
 
 impl Tape {
     /// Records a run in at most so many bytes.
-    pub(crate) fn recording(tenant: Arc<Tenant>, most: usize) -> Arc<Self> {
+    pub(crate) fn recording(memory: Arc<dyn SpareMemory>, most: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State::Recording(Box::new(Recorder {
-            tenant,
+            memory,
             most,
             bytes: 0,
             full: None,
@@ -167,10 +185,14 @@ impl Tape {
 
     /// Plays a recording.
     pub(crate) fn playing(recording: &Recording, by: By) -> Arc<Self> {
-        let calls = recording.calls().map(|(asked, answer)| Recorded {
-            asked: Box::new(asked.clone()),
-            answer: answer.clone(),
-            done: false,
+        let calls = recording.calls().map(|(asked, answer)| {
+            let asked = without_secrets(asked.clone());
+            Recorded {
+                content: content(&asked),
+                asked: Box::new(asked),
+                answer: answer.clone(),
+                done: false,
+            }
         });
         Arc::new(Self(Mutex::new(State::Playing(Box::new(Player {
             by,
@@ -184,7 +206,7 @@ impl Tape {
     }
 
     /// The answer to a call, if a recording is played. `None`: the host answers.
-    fn play<T: Answered>(&self, asked: &Asked) -> Option<Result<T, Left>> {
+    pub(crate) fn play<T: Answered>(&self, asked: &Asked) -> Option<Result<T, Left>> {
         match &mut *self.0.lock() {
             State::Recording(_) => None,
             State::Playing(player) => Some(player.answer(asked)),
@@ -192,12 +214,13 @@ impl Tape {
     }
 
     /// Records a call that the host is about to answer. Returns its step.
-    fn ask(&self, asked: Asked) -> usize {
+    pub(crate) fn ask(&self, asked: Asked) -> usize {
+        let bytes = size(&asked);
         let State::Recording(recorder) = &mut *self.0.lock() else {
             return 0;
         };
         let step = recorder.steps.len();
-        if recorder.takes(asked.bytes() + STEP) {
+        if recorder.takes(bytes + STEP) {
             recorder.steps.push(Step::Call {
                 asked: Box::new(asked),
                 answer: Answer::Unanswered,
@@ -207,7 +230,7 @@ impl Tape {
     }
 
     /// Records the answer to the call of a step.
-    fn note(&self, step: usize, given: &impl Answered) {
+    pub(crate) fn note(&self, step: usize, given: &impl Answered) {
         let State::Recording(recorder) = &mut *self.0.lock() else {
             return;
         };
@@ -226,23 +249,29 @@ impl Tape {
     }
 
     /// Notes a line of the log. Returns whether the host shall log it.
-    pub(crate) fn log(&self, level: Level, message: &str, fields: &LogFields) -> bool {
+    pub(crate) fn log<'a>(
+        &self,
+        level: Level,
+        message: &str,
+        fields: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> bool {
         let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let line = || Step::Log {
+        let fields: Vec<_> = fields.map(pair).collect();
+        let line = Step::Log {
             level: word(level).to_owned(),
             message: message.to_owned(),
-            fields: fields.pairs().map(pair).collect(),
+            fields,
         };
         match &mut *self.0.lock() {
             State::Recording(recorder) => {
-                if recorder.takes(message.len() + fields.cost() + STEP) {
-                    recorder.steps.push(line());
+                if recorder.takes(size(&line)) {
+                    recorder.steps.push(line);
                 }
                 true
             }
             State::Playing(player) => {
                 if player.lines.len() < LINES {
-                    player.lines.push(line());
+                    player.lines.push(line);
                 }
                 false
             }
@@ -257,7 +286,7 @@ impl Tape {
         }
     }
 
-    /// Takes what was recorded, which is charged until the tape is dropped. An error: it is not whole.
+    /// Takes what was recorded, which is charged until [`Self::end`]. An error: it is not whole.
     pub(crate) fn recorded(&self) -> Result<(Vec<Step>, Draws), Full> {
         let State::Recording(recorder) = &mut *self.0.lock() else {
             return Ok(Default::default());
@@ -267,6 +296,21 @@ impl Tape {
         }
         let steps = std::mem::take(&mut recorder.steps);
         Ok((steps, recorder.drawn.take()))
+    }
+
+    /// Ends the charge for what was recorded.
+    pub(crate) fn end(&self) {
+        if let State::Recording(recorder) = &mut *self.0.lock() {
+            recorder.forget();
+        }
+    }
+
+    /// Most bytes of the recording.
+    pub(crate) fn most(&self) -> usize {
+        match &*self.0.lock() {
+            State::Recording(recorder) => recorder.most,
+            State::Playing(_) => usize::MAX,
+        }
     }
 
     /// The end of a played run.
@@ -299,22 +343,26 @@ impl Recorder {
         }
         self.full = if self.bytes + bytes > self.most {
             Some(Full::TooLarge)
-        } else if !self.tenant.charge(bytes) {
+        } else if !self.memory.charge(bytes) {
             Some(Full::NoMemory)
         } else {
             self.bytes += bytes;
             return true;
         };
+        self.forget();
+        false
+    }
+
+    fn forget(&mut self) {
         self.steps = Vec::new();
         self.drawn = Drawn::default();
-        self.tenant.release(std::mem::take(&mut self.bytes));
-        false
+        self.memory.release(std::mem::take(&mut self.bytes));
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.tenant.release(self.bytes);
+        self.memory.release(self.bytes);
     }
 }
 
@@ -324,6 +372,7 @@ impl Player {
         if self.divergence.is_some() || self.is_cut {
             return Err(Left);
         }
+        let asked = &without_secrets(asked.clone());
         let Some(at) = self.find(asked) else {
             let next = self.calls.iter().find(|call| !call.done);
             let next = next.filter(|_| self.by == By::Order);
@@ -351,7 +400,8 @@ impl Player {
 
     /// The recorded call that answers a call.
     fn find(&self, asked: &Asked) -> Option<usize> {
-        let same = |call: &Recorded| *call.asked == *asked;
+        let content = content(asked);
+        let same = |call: &Recorded| call.content == content;
         match self.by {
             By::Order => {
                 let next = self.calls.iter().position(|call| !call.done)?;
@@ -383,20 +433,31 @@ impl Player {
     }
 }
 
-impl Asked {
-    /// Bytes of its texts, about.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Do { operation, .. } => operation.bytes(),
-            Self::Batch { operations, .. } => operations.iter().map(|one| one.bytes() + STEP).sum(),
-            Self::FleetBatch { operations } => {
-                operations.iter().map(|(_, one)| one.bytes() + STEP).sum()
-            }
-            Self::RecordEvent { event, .. } => event.note.len(),
-            Self::DeleteCollection { .. } | Self::Clusters { .. } | Self::Open { .. } => 0,
+/// A call as it is compared: whatever the order of fields in its objects.
+fn content(asked: &Asked) -> Value {
+    serde_json::to_value(asked).unwrap_or_default()
+}
+
+/// Bytes of what is written.
+fn size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
+    let mut count = Count(0);
+    // What fails to be JSON takes no room in a file.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
 
+impl Asked {
     /// Whether it changes nothing.
     fn only_reads(&self) -> bool {
         match self {
@@ -410,17 +471,10 @@ impl Asked {
 }
 
 impl Operation {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Create { object, .. }
-            | Self::Update { object, .. }
-            | Self::Apply { object, .. } => object.as_str().len(),
-            Self::Patch { patch, .. } => patch.as_str().len(),
-            Self::Get { .. } | Self::List { .. } | Self::Delete { .. } => 0,
-        }
-    }
-
     fn only_reads(&self) -> bool {
         matches!(self, Self::Get { .. } | Self::List { .. })
     }
 }
+
+#[cfg(test)]
+mod tests;

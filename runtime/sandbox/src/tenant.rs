@@ -2,20 +2,26 @@
 
 pub(crate) mod context;
 pub(crate) mod denials;
+pub(crate) mod recordings;
 pub(crate) mod usage;
 
 use crate::admission::evictable::EvictableInstances;
 use crate::admission::memory::{Memory, Reservation, Reservations};
 use crate::options::{Rate, TenantLimits};
+use crate::tape::SpareMemory;
+use crate::tenant::recordings::Recordings;
 use crate::tenant::usage::nanoseconds;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::Bucket;
+
+/// The share of a tenant's memory that recordings leave to its guests: one of so many parts.
+const SPARE: usize = 4;
 
 /// A tenant: its name, its limits, and the usage of all of its guests.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub struct Tenant {
     rate: Mutex<Option<Bucket>>,
     /// Idle instances of its guests.
     evictable: EvictableInstances,
+    /// Of its guests. They are dropped when their memory is needed.
+    recordings: Mutex<Vec<Weak<Recordings>>>,
 }
 
 impl Tenant {
@@ -48,6 +56,7 @@ impl Tenant {
             requests: ArcSwap::from_pointee(semaphore(limits)),
             rate: Mutex::new(bucket(limits.requests_per_second)),
             evictable: EvictableInstances::default(),
+            recordings: Mutex::default(),
         })
     }
 
@@ -132,11 +141,33 @@ impl Tenant {
     /// Charges memory of an instance. Idle instances are evicted for it. `false`: there is not enough.
     pub(crate) fn charge(&self, bytes: usize) -> bool {
         while !self.try_charge(bytes) {
-            if !self.evictable.evict_one() {
+            if !self.make_room() {
                 return false;
             }
         }
         true
+    }
+
+    /// Has recordings dropped when the memory is needed.
+    pub(crate) fn may_drop(&self, recordings: &Arc<Recordings>) {
+        let mut all = self.recordings.lock();
+        all.retain(|kept| kept.strong_count() > 0);
+        if !all
+            .iter()
+            .any(|kept| std::ptr::eq(kept.as_ptr(), Arc::as_ptr(recordings)))
+        {
+            all.push(Arc::downgrade(recordings));
+        }
+    }
+
+    /// Evicts an idle instance, or else drops a recording. `false`: there is none.
+    fn make_room(&self) -> bool {
+        if self.evictable.evict_one() {
+            return true;
+        }
+        let recordings = self.recordings.lock().clone();
+        let mut recordings = recordings.iter().filter_map(Weak::upgrade);
+        recordings.any(|kept| kept.drop_one())
     }
 
     fn try_charge(&self, bytes: usize) -> bool {
@@ -196,6 +227,18 @@ impl Tenant {
     /// Most API calls that may be under way.
     pub(crate) fn most_requests(&self) -> usize {
         self.limits.load().requests_in_flight
+    }
+}
+
+/// What is free after a share for guests. Nothing is evicted for it.
+impl SpareMemory for Tenant {
+    fn charge(&self, bytes: usize) -> bool {
+        let limit = self.limits.load().memory;
+        self.memory_used() + bytes <= limit - limit / SPARE && self.try_charge(bytes)
+    }
+
+    fn release(&self, bytes: usize) {
+        Self::release(self, bytes);
     }
 }
 

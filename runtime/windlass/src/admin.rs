@@ -336,6 +336,7 @@ impl From<RequeueError> for Refused {
         match error {
             RequeueError::Wrong(message) => Self(StatusCode::BAD_REQUEST, message),
             RequeueError::Unknown(message) => Self(StatusCode::NOT_FOUND, message),
+            RequeueError::Busy(message) => Self(StatusCode::SERVICE_UNAVAILABLE, message),
         }
     }
 }

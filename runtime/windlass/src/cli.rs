@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// For each folder DIR/tests/NAME: fills in-memory clusters from its `seed`, as `dev` does, runs DIR/windlass.yaml or its own until
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
-    /// Then runs the recordings in DIR/tests/recordings again, which must go as they went.
+    /// Then runs the recordings in DIR/tests/recordings again: one of a success must go the same way, one of a failure must not.
     ///
     /// With --crash each test runs many more times, each time with a fault at another call of the guest: its run is killed, the call
     /// fails, the object is changed by somebody, the process restarts with old caches. Each run must end with the same objects. A failure

@@ -38,7 +38,7 @@ impl LogFields {
     }
 
     /// Bytes of the line that they take.
-    pub(crate) fn cost(&self) -> usize {
+    pub(super) fn cost(&self) -> usize {
         self.pairs()
             .map(|(name, value)| name.len() + value.len() + 2)
             .sum()

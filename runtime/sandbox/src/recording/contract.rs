@@ -300,7 +300,8 @@ impl Answered for Option<String> {
 
 impl Answered for wit::ListPage {
     fn bytes(&self) -> usize {
-        self.items.iter().map(String::len).sum()
+        let items = self.items.iter().map(String::len).sum::<usize>();
+        items + self.continue_token.bytes() + self.resource_version.len()
     }
 
     fn recorded(&self) -> Answer {
@@ -395,7 +396,7 @@ impl<T: Answered> Answered for Result<T, types::ApiError> {
     fn bytes(&self) -> usize {
         match self {
             Ok(value) => value.bytes(),
-            Err(error) => error.message.len() + error.details.bytes(),
+            Err(error) => error.message.len() + error.reason.len() + error.details.bytes(),
         }
     }
 

@@ -4,83 +4,127 @@
 //! goes the same way through a guest that splits or decodes the value. The same value has the same stand-in until the process ends, and
 //! nobody can compute it from the outside.
 //!
-//! * All values of a Secret that the run read or wrote are replaced, however short: in `data`, `stringData`, patches, the annotation in
-//!   which kubectl keeps what it applied, and tokens of service accounts. So are texts of the configuration that came from a Secret.
-//! * Such a value of at least [`SHORTEST`] bytes is replaced wherever else the run shows it, encoded as base64 or not: in other objects,
-//!   names, log lines, errors and the configuration. Only the request itself, kinds and the guest's own code stay.
+//! * [`places`]: all values of a Secret that the run read or wrote are replaced, however short: in `data`, `stringData`, patches, the
+//!   annotation in which kubectl keeps what it applied, and tokens of service accounts. So are texts of the configuration that came from a
+//!   Secret. What cannot be read as an object or a patch of a Secret is replaced as a whole.
+//! * [`hide`]: such a value of at least [`SHORTEST`] bytes, and the [parts](values) that a guest is likely to take out of it, are replaced
+//!   wherever else the run shows them, encoded as base64 or not.
+//! * Random numbers are replaced if the run wrote a value that it had not read: it may have been made of them.
 
+mod hide;
+mod noise;
 mod places;
 mod values;
 
-use super::{Answer, ApiError, Asked, Key, Kind, Operation, Outcome, Recording, Step, Text};
-use places::{secrets_of_object, secrets_of_patch};
+use super::{Answer, Asked, Draws, Kind, Operation, Outcome, Recording, Step, Text};
+use hide::Hide;
+use places::{of_object, of_patch};
+use std::collections::BTreeSet;
 use values::Values;
 
 /// A shorter value is replaced in Secrets alone: elsewhere it could be any word.
 const SHORTEST: usize = 6;
 
+/// A recording holds more values than can be looked for.
+#[derive(Debug, thiserror::Error)]
+#[error("the run holds too many values of Secrets")]
+pub(crate) struct TooManyValues;
+
 /// Puts stand-ins into a recording. `known`: texts of its configuration that are secret too.
-pub(crate) fn put_into(recording: &mut Recording, known: &[String]) {
-    let mut values = Values::default();
+///
+/// # Errors
+/// [`TooManyValues`]: it must not be kept.
+pub(crate) fn put_into(recording: &mut Recording, known: &[String]) -> Result<(), TooManyValues> {
+    let (mut values, mut made) = (Values::default(), false);
     values.hide(&mut recording.config, |config| {
         let is_known = |text: &str| known.iter().any(|secret| secret == text);
-        places::texts(config, is_known)
+        places::texts(config, is_known).or_else(|| known.is_empty().then(Vec::new))
     });
     for step in &mut recording.steps {
-        if let Step::Call { asked, answer } = step {
-            hide_in_secrets(asked, answer, &mut values);
+        let Step::Call { asked, answer } = step else {
+            continue;
+        };
+        for (operation, answer) in pairs(asked, answer) {
+            let before = values.len();
+            in_write(operation, &mut values);
+            made |= values.len() > before;
+            if let Some(answer) = answer {
+                in_answer(kind(operation), answer, &mut values);
+            }
         }
     }
     recording.stand_ins = values.len();
-    if values.is_empty() {
-        return;
+    if values.are_too_many() {
+        return Err(TooManyValues);
     }
-    values.spare([
-        Some(recording.request.cluster.as_str()),
-        recording.request.namespace.as_deref(),
-        Some(recording.request.name.as_str()),
-    ]);
-    let hide = values.everywhere();
+    if values.len() == 0 {
+        return Ok(());
+    }
+    if made {
+        other_numbers(&mut recording.draws);
+    }
+    let mut forms = values.forms;
+    for name in names(recording) {
+        forms.remove(&name);
+    }
+    let hide = Hide::new(forms).ok_or(TooManyValues)?;
     hide.text(&mut recording.config);
-    for step in &mut recording.steps {
-        hide.step(step);
-    }
+    recording.steps.iter_mut().for_each(|step| hide.step(step));
     if let Outcome::Failed { message, .. } = &mut recording.outcome {
         hide.string(message);
     }
+    Ok(())
 }
 
-/// Hides the values of the Secrets that a call and its answer hold.
-fn hide_in_secrets(asked: &mut Asked, answer: &mut Answer, values: &mut Values) {
-    match (asked, answer) {
-        (Asked::Do { operation, .. }, answer) => hide_in_operation(operation, answer, values),
-        (Asked::Batch { operations, .. }, Answer::Batch(answers)) => {
-            for (operation, answer) in operations.iter_mut().zip(answers) {
-                hide_in_operation(operation, answer, values);
-            }
+/// A call in which the secrets that it writes are all the same: a replay compares calls without them.
+pub(crate) fn without_secrets(mut asked: Asked) -> Asked {
+    let blank = |text: &mut Text, places: fn(&str) -> Option<Vec<places::Place>>| {
+        let places = places(&text.0).unwrap_or_default();
+        let ranges = places.into_iter().map(|place| place.range);
+        let mut ranges: Vec<_> = ranges.collect();
+        ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
+        for range in ranges {
+            text.0.replace_range(range, "\"(a value of a Secret)\"");
         }
-        (Asked::FleetBatch { operations }, Answer::Batch(answers)) => {
-            for ((_, operation), answer) in operations.iter_mut().zip(answers) {
-                hide_in_operation(operation, answer, values);
-            }
+    };
+    for (operation, _) in pairs(&mut asked, &mut Answer::Nothing) {
+        if !is_secret(kind(operation)) {
+            continue;
         }
-        // A batch that the run did not survive.
-        (Asked::Batch { operations, .. }, _) => {
-            for operation in operations {
-                hide_in_operation(operation, &mut Answer::Unanswered, values);
-            }
+        match operation {
+            Operation::Create { object, .. }
+            | Operation::Update { object, .. }
+            | Operation::Apply { object, .. } => blank(object, of_object),
+            Operation::Patch { patch, .. } => blank(patch, of_patch),
+            Operation::Get { .. } | Operation::List { .. } | Operation::Delete { .. } => {}
         }
-        (Asked::FleetBatch { operations }, _) => {
-            for (_, operation) in operations {
-                hide_in_operation(operation, &mut Answer::Unanswered, values);
-            }
-        }
-        _ => {}
     }
+    asked
 }
 
-fn hide_in_operation(operation: &mut Operation, answer: &mut Answer, values: &mut Values) {
-    let kind = match operation {
+/// The operations of a call with their answers, as far as it has some.
+fn pairs<'a>(
+    asked: &'a mut Asked,
+    answer: &'a mut Answer,
+) -> Vec<(&'a mut Operation, Option<&'a mut Answer>)> {
+    let operations: Vec<&mut Operation> = match asked {
+        Asked::Do { operation, .. } => return vec![(operation, Some(answer))],
+        Asked::Batch { operations, .. } => operations.iter_mut().collect(),
+        Asked::FleetBatch { operations } => operations.iter_mut().map(|(_, one)| one).collect(),
+        _ => return Vec::new(),
+    };
+    let answers: Vec<&mut Answer> = match answer {
+        Answer::Batch(answers) => answers.iter_mut().collect(),
+        // A batch that the run did not survive.
+        _ => Vec::new(),
+    };
+    let mut answers = answers.into_iter();
+    let pairs = operations.into_iter();
+    pairs.map(|operation| (operation, answers.next())).collect()
+}
+
+fn kind(operation: &Operation) -> &Kind {
+    match operation {
         Operation::Get { kind, .. }
         | Operation::List { kind, .. }
         | Operation::Create { kind, .. }
@@ -88,24 +132,33 @@ fn hide_in_operation(operation: &mut Operation, answer: &mut Answer, values: &mu
         | Operation::Patch { kind, .. }
         | Operation::Apply { kind, .. }
         | Operation::Delete { kind, .. } => kind,
-    };
-    if !is_secret(kind) {
+    }
+}
+
+/// Hides what is secret in an object or a patch that the guest writes.
+fn in_write(operation: &mut Operation, values: &mut Values) {
+    if !is_secret(kind(operation)) {
         return;
     }
     match operation {
         Operation::Create { object, .. }
         | Operation::Update { object, .. }
-        | Operation::Apply { object, .. } => values.hide(object, secrets_of_object),
-        Operation::Patch { patch, .. } => values.hide(patch, secrets_of_patch),
+        | Operation::Apply { object, .. } => values.hide(object, of_object),
+        Operation::Patch { patch, .. } => values.hide(patch, of_patch),
         Operation::Get { .. } | Operation::List { .. } | Operation::Delete { .. } => {}
     }
+}
+
+/// Hides what is secret in what the guest gets.
+fn in_answer(kind: &Kind, answer: &mut Answer, values: &mut Values) {
+    if !is_secret(kind) {
+        return;
+    }
     match answer {
-        Answer::Object(object) => values.hide(object, secrets_of_object),
-        Answer::Page { items, .. } => {
-            for item in items {
-                values.hide(item, secrets_of_object);
-            }
-        }
+        Answer::Object(object) => values.hide(object, of_object),
+        Answer::Page { items, .. } => items
+            .iter_mut()
+            .for_each(|item| values.hide(item, of_object)),
         _ => {}
     }
 }
@@ -120,125 +173,45 @@ fn is_secret(kind: &Kind) -> bool {
     )
 }
 
-/// Hides values wherever else a recording shows them.
-struct Hide<'a>(&'a [(String, String)]);
+/// Other random numbers, as many.
+fn other_numbers(draws: &mut Draws) {
+    let other = noise::binary(draws.random.as_bytes());
+    let digit = |byte: u8| char::from_digit(u32::from(byte % 16), 16).unwrap_or('0');
+    draws.random = other.into_iter().map(digit).collect();
+}
 
-impl Hide<'_> {
-    fn string(&self, text: &mut String) {
-        for (value, stand_in) in self.0 {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), stand_in);
+/// Names that everybody sees anyway are no secrets, even where a Secret holds them too: of the request, of clusters and of namespaces.
+fn names(recording: &Recording) -> BTreeSet<String> {
+    let request = &recording.request;
+    let mut names: BTreeSet<String> = [&request.cluster, &request.name]
+        .into_iter()
+        .chain(&request.namespace)
+        .cloned()
+        .collect();
+    for (asked, _) in recording.calls() {
+        let operations: Vec<&Operation> = match asked {
+            Asked::Do { operation, cluster } => {
+                names.insert(cluster.clone());
+                vec![operation]
             }
-        }
-    }
-
-    fn maybe(&self, text: &mut Option<String>) {
-        if let Some(text) = text {
-            self.string(text);
-        }
-    }
-
-    fn text(&self, text: &mut Text) {
-        self.string(&mut text.0);
-    }
-
-    fn key(&self, key: &mut Key) {
-        self.maybe(&mut key.namespace);
-        self.string(&mut key.name);
-    }
-
-    fn step(&self, step: &mut Step) {
-        match step {
-            Step::Call { asked, answer } => {
-                self.asked(asked);
-                self.answer(answer);
-            }
-            Step::Log {
-                message, fields, ..
-            } => {
-                self.string(message);
-                for (name, value) in fields {
-                    self.string(name);
-                    self.string(value);
+            Asked::Batch { operations, .. } => operations.iter().collect(),
+            Asked::FleetBatch { operations } => operations.iter().map(|(_, one)| one).collect(),
+            _ => continue,
+        };
+        for operation in operations {
+            names.extend(match operation {
+                Operation::Get { key, .. }
+                | Operation::Patch { key, .. }
+                | Operation::Delete { key, .. } => key.namespace.clone(),
+                Operation::List { options, .. } => options.namespace.clone(),
+                Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => {
+                    None
                 }
-            }
+            });
         }
     }
-
-    fn asked(&self, asked: &mut Asked) {
-        match asked {
-            Asked::Do { operation, .. } => self.operation(operation),
-            Asked::DeleteCollection { selection, .. } => {
-                self.maybe(&mut selection.namespace);
-                self.maybe(&mut selection.label_selector);
-                self.maybe(&mut selection.field_selector);
-            }
-            Asked::RecordEvent { event, .. } => {
-                self.key(&mut event.key);
-                for text in [&mut event.reason, &mut event.action, &mut event.note] {
-                    self.string(text);
-                }
-            }
-            Asked::Batch { operations, .. } => {
-                for operation in operations {
-                    self.operation(operation);
-                }
-            }
-            Asked::FleetBatch { operations } => {
-                for (_, operation) in operations {
-                    self.operation(operation);
-                }
-            }
-            Asked::Clusters { label_selector } => self.maybe(label_selector),
-            Asked::Open { .. } => {}
-        }
-    }
-
-    fn operation(&self, operation: &mut Operation) {
-        match operation {
-            Operation::Get { key, .. } | Operation::Delete { key, .. } => self.key(key),
-            Operation::List { options, .. } => {
-                self.maybe(&mut options.namespace);
-                self.maybe(&mut options.label_selector);
-                self.maybe(&mut options.field_selector);
-                if let Some((_, value)) = &mut options.index {
-                    self.string(value);
-                }
-            }
-            Operation::Create { object, .. }
-            | Operation::Update { object, .. }
-            | Operation::Apply { object, .. } => self.text(object),
-            Operation::Patch { key, patch, .. } => {
-                self.key(key);
-                self.text(patch);
-            }
-        }
-    }
-
-    fn answer(&self, answer: &mut Answer) {
-        match answer {
-            Answer::Object(object) => self.text(object),
-            Answer::Page { items, .. } => items.iter_mut().for_each(|item| self.text(item)),
-            Answer::Clusters(clusters) => {
-                for cluster in clusters {
-                    let pairs = cluster.labels.iter_mut().chain(&mut cluster.properties);
-                    pairs.for_each(|(_, value)| self.string(value));
-                }
-            }
-            Answer::Batch(answers) => answers.iter_mut().for_each(|answer| self.answer(answer)),
-            Answer::Error(error) => self.error(error),
-            Answer::Nothing | Answer::Unanswered => {}
-        }
-    }
-
-    fn error(&self, error: &mut ApiError) {
-        self.string(&mut error.reason);
-        self.string(&mut error.message);
-        if let Some(details) = &mut error.details {
-            self.text(details);
-        }
-    }
+    names
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

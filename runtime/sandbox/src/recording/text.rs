@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// An object, a patch or a configuration. In a file it stands as JSON, byte by byte. What is no object and no list stands as a string:
-/// a guest may hand over any text.
+/// An object, a patch or a configuration. In a file it stands as JSON, byte by byte. What is no object and no list, or would not fit in a line,
+/// stands as a string: a guest may hand over any text.
 #[derive(Debug, Clone, Default)]
 pub struct Text(pub(crate) String);
 
@@ -19,8 +19,14 @@ impl Text {
         &self.0
     }
 
-    fn is_json(&self) -> bool {
-        self.0.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(&self.0).is_ok()
+    /// The text as JSON that can stand in a line of a file.
+    fn as_line(&self) -> Option<&RawValue> {
+        if !self.0.starts_with(['{', '[']) || self.0.contains(['\n', '\r']) {
+            return None;
+        }
+        let raw: &RawValue = serde_json::from_str(&self.0).ok()?;
+        // Without blanks after it.
+        (raw.get().len() == self.0.len()).then_some(raw)
     }
 }
 
@@ -48,11 +54,10 @@ impl From<String> for Text {
 
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if !self.is_json() {
-            return self.0.serialize(serializer);
+        match self.as_line() {
+            Some(raw) => raw.serialize(serializer),
+            None => self.0.serialize(serializer),
         }
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
     }
 }
 
@@ -74,7 +79,7 @@ impl JsonSchema for Text {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "JSON, verbatim. What is no object and no list stands as a string.",
+            "description": "JSON, verbatim. What is no object and no list, or has line ends, stands as a string.",
             "type": ["object", "array", "string"],
         })
     }
@@ -90,6 +95,8 @@ mod tests {
             ("{\"b\":1,\"a\":[1.0]}", "{\"b\":1,\"a\":[1.0]}"),
             ("[ {} ]", "[ {} ]"),
             ("", "\"\""),
+            ("{}\n", "\"{}\\n\""),
+            ("{\n}", "\"{\\n}\""),
             ("null", "\"null\""),
             ("\"a\"", "\"\\\"a\\\"\""),
             ("{\"a\":", "\"{\\\"a\\\":\""),

@@ -4,7 +4,6 @@
 
 use super::{State, Tape};
 use crate::recording::Draws;
-use crate::tenant::usage::nanoseconds;
 use rand_core::TryRng;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::VecDeque;
@@ -96,7 +95,7 @@ const TIME: usize = 24;
 
 impl Tape {
     /// The contract's clock.
-    pub(super) fn now(&self, real: impl FnOnce() -> String) -> String {
+    pub(crate) fn now(&self, real: impl FnOnce() -> String) -> String {
         self.draw(TIME, real, |drawn| &mut drawn.now)
     }
 
@@ -128,7 +127,7 @@ impl Tape {
             }
             State::Recording(recorder) => {
                 real(bytes);
-                if recorder.takes(bytes.len()) {
+                if recorder.takes(2 * bytes.len()) {
                     recorder.drawn.random.extend(&*bytes);
                 }
             }
@@ -148,7 +147,7 @@ impl<C: HostWallClock> HostWallClock for TapedWall<C> {
     }
 
     fn now(&self) -> Duration {
-        let real = || nanoseconds(self.clock.now());
+        let real = || u64::try_from(self.clock.now().as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.tape.draw(TIME, real, |drawn| &mut drawn.wall))
     }
 }

@@ -77,7 +77,11 @@ pub(super) fn record(app: &App, asked: &RequeueRequest) -> Result<RecordReply, R
         }
         let controller = ControllerName::new(&name).map_err(|error| wrong(&error))?;
         // Before the key is queued: it may run at once.
-        guest.record(request.clone());
+        if !guest.record(request.clone()) {
+            return Err(RequeueError::Busy(format!(
+                "too many keys of {name} wait to be recorded: windlass get recordings shows those that were; try again later"
+            )));
+        }
         match app.manager.requeue(&request, Some(&controller)) {
             0 => guest.forget(&request),
             _ => reconcilers.push(name),

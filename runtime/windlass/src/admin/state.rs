@@ -45,6 +45,8 @@ pub(super) enum RequeueError {
     Wrong(String),
     /// No reconciler has work in that cluster.
     Unknown(String),
+    /// Too many ask for the same.
+    Busy(String),
 }
 
 /// The state of a provider's entry that cannot become a cluster.

@@ -125,7 +125,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(crate) lines: bool,
     /// Print the JSON Schema of recordings, and nothing else
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with = "files")]
     pub(crate) schema: bool,
 }
 

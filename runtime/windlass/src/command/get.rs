@@ -44,6 +44,9 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
         What::Reconcilers => get.show("/api/v1/reconcilers", reconcilers).await?,
         What::Tenants => get.show("/api/v1/tenants", tenants).await?,
         What::Recordings => match args.key {
+            Some(_) if args.watch => {
+                anyhow::bail!("a recording does not change: leave out --watch");
+            }
             // The file, to be redirected into one.
             Some(id) => {
                 let file = client.get_bytes(&super::recording(&id)).await?;

@@ -5,7 +5,7 @@ use crate::command::client::Client;
 use crate::status::view::{Items, RecordReply, RecordingView, RequeueRequest};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
@@ -38,14 +38,16 @@ pub(crate) async fn execute(args: RecordArgs, format: Format) -> Result<ExitCode
     }
     let deadline = Instant::now() + args.timeout.0;
     let mut looks = interval(LOOK);
-    let mut written = Vec::new();
+    let mut problems = Vec::new();
     while !waiting.is_empty() {
         looks.tick().await;
         let news = asked_for(&client, &key).await?;
         for recording in news.filter(|recording| !before.contains(&recording.id)) {
             if waiting.remove(&recording.reconciler) {
-                let file = write(&client, &recording, args.file.clone()).await?;
-                written.push((file, recording));
+                match write(&client, &recording, args.file.clone()).await {
+                    Ok(file) => print(&file, &recording, format)?,
+                    Err(error) => problems.push(format!("{error:#}")),
+                }
             }
         }
         if Instant::now() > deadline && !waiting.is_empty() {
@@ -60,18 +62,24 @@ pub(crate) async fn execute(args: RecordArgs, format: Format) -> Result<ExitCode
             );
         }
     }
-    for (file, recording) in &written {
-        match format {
-            Format::Json => anstream::println!("{}", serde_json::to_string(recording)?),
-            _ => anstream::println!(
-                "{}: {} of {key}, {}",
-                file.display(),
-                recording.reconciler,
-                recording.outcome
-            ),
-        }
+    if !problems.is_empty() {
+        bail!(problems.join("\n"));
     }
     Ok(super::DONE)
+}
+
+fn print(file: &Path, recording: &RecordingView, format: Format) -> Result<()> {
+    match format {
+        Format::Json => anstream::println!("{}", serde_json::to_string(recording)?),
+        Format::Text | Format::Wide | Format::Markdown => anstream::println!(
+            "{}: {} of {}, {}",
+            file.display(),
+            recording.reconciler,
+            recording.key,
+            recording.outcome
+        ),
+    }
+    Ok(())
 }
 
 /// The recordings of a key that somebody asked for.

@@ -19,14 +19,14 @@ use text::{divergence, summary};
 use windlass_author::cases::DOCUMENTS;
 use windlass_author::guest_build::build;
 use windlass_fleet::file;
-use windlass_sandbox::recording::{Recording, Step};
-use windlass_sandbox::{By, Options, Replayed, Revision, Sandbox};
+use windlass_sandbox::recording::{Outcome, Recording, Step};
+use windlass_sandbox::{By, Divergence, Options, Replayed, Revision, Sandbox};
 
 /// A recording that did not play as it was recorded.
 const DIVERGED: u8 = 2;
 
 /// Largest file of a recording, in bytes.
-const MOST: u64 = 256 << 20;
+const MOST: u64 = 64 << 20;
 
 /// Plays the recordings, and prints where each leaves its recording.
 ///
@@ -141,7 +141,7 @@ pub(super) struct Player {
 pub(super) struct Played {
     pub(super) replayed: Replayed,
     /// Whether it is the one that ran.
-    is_same_revision: bool,
+    pub(super) is_same_revision: bool,
     revision: String,
 }
 
@@ -189,6 +189,16 @@ impl Played {
             ));
         }
         Some(why)
+    }
+
+    /// Whether the run ended by a trap or a limit, and the recorded one did not.
+    pub(super) fn did_not_come_back(&self) -> bool {
+        match &self.replayed.divergence {
+            Some(Divergence::Outcome { ended, .. }) => {
+                matches!(ended, Outcome::Failed { reason, .. } if reason != "error")
+            }
+            _ => false,
+        }
     }
 
     fn result(&self, file: &Path) -> ReplayResult {

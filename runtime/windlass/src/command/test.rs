@@ -11,7 +11,7 @@ use crate::guests::{Lack, lacks};
 use crate::output::{Tone, count};
 use crate::run;
 use crate::run::signals::stop_on_signals;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use crash::Crash;
 use recordings::{Recordings, is_name};
 use runner::{Outcome, Runner, configuration};
@@ -175,6 +175,9 @@ fn cases(args: &TestArgs, recordings: &Recordings) -> Result<Vec<Case>> {
     } else {
         names.is_empty()
     };
+    if only_recordings && args.crash.crash {
+        bail!("recordings do not run under faults: leave out --crash, or name another test");
+    }
     if only_recordings {
         return Ok(Vec::new());
     }

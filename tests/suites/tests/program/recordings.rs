@@ -65,7 +65,7 @@ async fn a_failure_is_kept_without_secrets_and_goes_again_elsewhere() -> Result<
         (&json!("failure"), &json!(2)),
         "{item}"
     );
-    assert!(!item.to_string().contains(ENCODED), "{item}");
+    assert!(!item.to_string().contains(PASSWORD), "{item}");
     let id = item["id"].as_str().context("an id")?;
     let file = said(&project, 0, &["get", "recordings", id, "--admin", &address])
         .await?

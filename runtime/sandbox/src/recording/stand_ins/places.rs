@@ -1,13 +1,14 @@
-//! Where an object or a patch holds secrets. Entry points: [`secrets_of_object`] and [`secrets_of_patch`].
+//! Where an object or a patch holds secrets. Entry points: [`of_object`] and [`of_patch`].
 //!
 //! The text around them stays byte by byte, so places are ranges of it.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::fmt;
 
-/// A place, which holds a string of JSON with its quotation marks.
+/// A place, which holds a scalar of JSON: a string with its quotation marks, or a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) range: std::ops::Range<usize>,
@@ -15,118 +16,143 @@ pub(super) struct Place {
     pub(super) is_base64: bool,
 }
 
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-
 /// In which kubectl keeps what it applied, with the data of a Secret.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The places in a Secret, in a part of one, or in a token of a service account.
-pub(super) fn secrets_of_object(text: &str) -> Vec<Place> {
-    let Some(object) = fields(text) else {
-        return Vec::new();
-    };
-    let mut places = Vec::new();
-    let mut add = |raw: Option<&&RawValue>, is_base64: bool| {
-        let values = raw.and_then(|raw| fields(raw.get())).unwrap_or_default();
-        places.extend(
-            values
-                .values()
-                .filter_map(|value| place(text, value, is_base64)),
-        );
-    };
-    add(object.get("data"), true);
-    add(object.get("stringData"), false);
-    let inside = |parent: &str, name: &str| {
-        let parent = fields(object.get(parent)?.get())?;
-        parent.get(name).copied()
-    };
-    let tokens = [inside("status", "token"), inside("spec", "token")];
-    let applied = inside("metadata", "annotations").and_then(|raw| fields(raw.get()));
-    let applied = applied.and_then(|annotations| annotations.get(APPLIED).copied());
-    let whole = tokens.into_iter().chain([applied]).flatten();
-    places.extend(whole.filter_map(|value| place(text, value, false)));
-    places
+/// The fields of an object, with those that it has twice.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                    pairs.push(pair);
+                }
+                Ok(Fields(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
 }
 
-/// The places in a patch of a Secret.
-pub(super) fn secrets_of_patch(text: &str) -> Vec<Place> {
-    #[derive(Deserialize)]
-    struct Step<'a> {
-        #[serde(borrow)]
-        path: Cow<'a, str>,
-        #[serde(borrow)]
-        value: Option<&'a RawValue>,
+impl<'a> Fields<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
     }
-    let Ok(steps) = serde_json::from_str::<Vec<Step<'_>>>(text) else {
-        return secrets_of_object(text);
-    };
+
+    /// The values of a field, of which there is usually one.
+    fn all(&self, name: &str) -> impl Iterator<Item = &'a RawValue> {
+        let named = self.0.iter().filter(move |(field, _)| field == name);
+        named.map(|(_, value)| *value)
+    }
+}
+
+/// The places in a Secret, in a part of one, or in a token of a service account. `None`: it is no object, so nobody can say.
+pub(super) fn of_object(text: &str) -> Option<Vec<Place>> {
+    let object = Fields::of(text)?;
     let mut places = Vec::new();
-    for Step { path, value } in steps {
-        let Some(value) = value else { continue };
-        let mut segments = path.split('/').skip(1);
-        let is_base64 = match segments.next() {
-            None | Some("") => {
-                let inner = secrets_of_object(value.get());
-                places.extend(
-                    inner
-                        .into_iter()
-                        .filter_map(|place| shifted(text, value, place)),
-                );
-                continue;
-            }
-            Some("data") => true,
-            Some("stringData") => false,
-            Some(_) => continue,
-        };
-        match fields(value.get()) {
-            Some(values) => places.extend(
-                values
-                    .values()
-                    .filter_map(|value| place(text, value, is_base64)),
-            ),
-            None => places.extend(place(text, value, is_base64)),
+    for (field, is_base64) in [("data", true), ("stringData", false)] {
+        for value in object.all(field) {
+            scalars(text, value, is_base64, &mut places);
         }
     }
-    places
+    for (parent, child) in [
+        ("status", "token"),
+        ("spec", "token"),
+        ("metadata", "annotations"),
+    ] {
+        for parent in object.all(parent).filter_map(|raw| Fields::of(raw.get())) {
+            for value in parent.all(child) {
+                match Fields::of(value.get()).filter(|_| child == "annotations") {
+                    Some(annotations) => {
+                        for applied in annotations.all(APPLIED) {
+                            scalars(text, applied, false, &mut places);
+                        }
+                    }
+                    None => scalars(text, value, false, &mut places),
+                }
+            }
+        }
+    }
+    Some(places)
+}
+
+/// The places in a patch of a Secret. `None`: it is no patch, so nobody can say.
+pub(super) fn of_patch(text: &str) -> Option<Vec<Place>> {
+    let Ok(steps) = serde_json::from_str::<Vec<&RawValue>>(text) else {
+        return of_object(text);
+    };
+    let mut places = Vec::new();
+    for step in steps {
+        let step = Fields::of(step.get())?;
+        let mut paths = step.all("path");
+        let path: String = serde_json::from_str(paths.next()?.get()).ok()?;
+        for value in step.all("value") {
+            of_value(text, &path, value, &mut places)?;
+        }
+    }
+    Some(places)
+}
+
+/// The places in the value that a step of a patch gives to a path.
+fn of_value(text: &str, path: &str, value: &RawValue, places: &mut Vec<Place>) -> Option<()> {
+    let mut segments = path.split('/').skip(1);
+    match (segments.next(), segments.next()) {
+        (None | Some(""), _) => {
+            let start = start(text, value)?;
+            places.extend(of_object(value.get())?.into_iter().map(|place| Place {
+                range: place.range.start + start..place.range.end + start,
+                ..place
+            }));
+        }
+        (Some("data"), _) => scalars(text, value, true, places),
+        (Some("metadata"), Some("annotations")) => scalars(text, value, false, places),
+        (Some("metadata" | "type" | "kind" | "apiVersion" | "immutable"), _) => {}
+        (Some(_), _) => scalars(text, value, false, places),
+    }
+    Some(())
 }
 
 /// The places of texts in JSON for which something holds.
-pub(super) fn texts(text: &str, holds: impl Fn(&str) -> bool) -> Vec<Place> {
+pub(super) fn texts(text: &str, holds: impl Fn(&str) -> bool) -> Option<Vec<Place>> {
+    let whole: &RawValue = serde_json::from_str(text).ok()?;
     let mut places = Vec::new();
-    let mut left: Vec<&RawValue> = serde_json::from_str(text).into_iter().collect();
+    scalars(text, whole, false, &mut places);
+    places.retain(|place| {
+        let value = text.get(place.range.clone()).unwrap_or_default();
+        serde_json::from_str::<String>(value).is_ok_and(|value| holds(&value))
+    });
+    Some(places)
+}
+
+/// The strings and numbers in a value, however deep.
+fn scalars(text: &str, value: &RawValue, is_base64: bool, places: &mut Vec<Place>) {
+    let mut left = vec![value];
     while let Some(value) = left.pop() {
-        if let Some(fields) = fields(value.get()) {
-            left.extend(fields.values());
-        } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-            left.extend(items);
-        } else if serde_json::from_str::<String>(value.get()).is_ok_and(|text| holds(&text)) {
-            places.extend(place(text, value, false));
+        let raw = value.get();
+        if raw.starts_with('{') {
+            let fields = Fields::of(raw).map_or(Vec::new(), |fields| fields.0);
+            left.extend(fields.into_iter().map(|(_, value)| value));
+        } else if raw.starts_with('[') {
+            left.extend(serde_json::from_str::<Vec<&RawValue>>(raw).unwrap_or_default());
+        } else if !matches!(raw, "null" | "true" | "false")
+            && let Some(start) = start(text, value)
+        {
+            places.push(Place {
+                range: start..start + raw.len(),
+                is_base64,
+            });
         }
     }
-    places
-}
-
-fn fields(text: &str) -> Option<Fields<'_>> {
-    serde_json::from_str(text).ok()
-}
-
-/// The place of a value that is a string.
-fn place(text: &str, value: &RawValue, is_base64: bool) -> Option<Place> {
-    if !value.get().starts_with('"') {
-        return None;
-    }
-    let start = start(text, value)?;
-    Some(Place {
-        range: start..start + value.get().len(),
-        is_base64,
-    })
-}
-
-/// The place in a text of a place in a part of it.
-fn shifted(text: &str, part: &RawValue, place: Place) -> Option<Place> {
-    let start = start(text, part)?;
-    let range = place.range.start + start..place.range.end + start;
-    Some(Place { range, ..place })
 }
 
 /// Where a part of a text begins.

@@ -1,11 +1,12 @@
 //! Tests of [`super`].
 
 use super::super::{
-    CONTRACT, Draws, FORMAT, GetOptions, Limits, Mode, PatchType, Projection, Request, WriteOptions,
+    CONTRACT, Draws, FORMAT, GetOptions, Key, Limits, Mode, PatchType, Projection, Request,
+    WriteOptions,
 };
 use super::*;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::{Value, json};
 
 fn kind(kind: &str) -> Kind {
@@ -50,7 +51,8 @@ fn write(operation: impl FnOnce(WriteOptions) -> Operation) -> Step {
     }
 }
 
-fn recording(steps: Vec<Step>) -> Recording {
+/// A recording of these steps.
+pub(crate) fn recording(steps: Vec<Step>) -> Recording {
     Recording {
         windlass_recording: FORMAT,
         contract: CONTRACT.to_owned(),
@@ -70,6 +72,7 @@ fn recording(steps: Vec<Step>) -> Recording {
             timeout_ms: 1,
             table_elements: 1,
             handles: 1,
+            host_call_bytes: 1,
         },
         stand_ins: 0,
         draws: Draws::default(),
@@ -81,7 +84,7 @@ fn recording(steps: Vec<Step>) -> Recording {
 
 /// The file with stand-ins.
 fn file(mut recording: Recording) -> String {
-    put_into(&mut recording, &[]);
+    put_into(&mut recording, &[]).unwrap();
     String::from_utf8(recording.to_file()).unwrap()
 }
 
@@ -114,7 +117,7 @@ fn a_stand_in_has_the_length_and_the_alphabet_of_its_value() {
             "Secret",
             secret(json!({"v": STANDARD.encode(value)})),
         )]);
-        put_into(&mut one, &[]);
+        put_into(&mut one, &[]).unwrap();
         let answered = answered(&one, 0);
         let stand_in = STANDARD
             .decode(answered["data"]["v"].as_str().unwrap())
@@ -135,7 +138,7 @@ fn a_stand_in_has_the_length_and_the_alphabet_of_its_value() {
 fn the_same_value_has_the_same_stand_in_in_every_recording() {
     let stand_in = |key: &str| {
         let mut one = recording(vec![get("Secret", secret(json!({key: "c2VjcmV0"})))]);
-        put_into(&mut one, &[]);
+        put_into(&mut one, &[]).unwrap();
         answered(&one, 0)["data"][key].clone()
     };
     assert_eq!(stand_in("a"), stand_in("b"));
@@ -143,30 +146,38 @@ fn the_same_value_has_the_same_stand_in_in_every_recording() {
 
 #[test]
 fn a_value_is_hidden_wherever_the_run_shows_it() {
-    let password = "pa<ss>\"word";
-    let config_map = json!({"data": {"url": format!("db://me:{password}@host"), "b64": STANDARD.encode(password)}});
-    // As Go writes it.
-    let of_go = config_map
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e");
-    let mut steps = vec![
-        get(
-            "Secret",
-            secret(json!({"password": STANDARD.encode(password)})),
-        ),
-        get("ConfigMap", config_map.clone()),
-        write(|options| Operation::Create {
+    let password = "pä<ss>\"word";
+    let url = format!("db://me:{password}@host");
+    let plain = json!({"data": {"url": url, "b64": STANDARD.encode(password)}}).to_string();
+    // The same as Go, as Python, and as somebody else writes it, and within JSON within a text.
+    let of_go = plain.replace('<', "\\u003c").replace('>', "\\u003e");
+    let of_python = plain.replace('ä', "\\u00e4");
+    let odd = plain.replace("word", "w\\u006frd");
+    let nested = json!({"metadata": {"annotations": {"applied": plain}}}).to_string();
+    let unpadded = STANDARD_NO_PAD.encode(password);
+    let mut steps = vec![get(
+        "Secret",
+        secret(json!({"password": STANDARD.encode(password)})),
+    )];
+    for text in [
+        plain,
+        of_go,
+        of_python,
+        odd,
+        nested,
+        json!([unpadded]).to_string(),
+    ] {
+        steps.push(write(|options| Operation::Create {
             kind: kind("ConfigMap"),
-            object: of_go.into(),
+            object: text.into(),
             options,
-        }),
-        Step::Log {
-            level: "info".to_owned(),
-            message: format!("the password is {password}"),
-            fields: vec![("password".to_owned(), password.to_owned())],
-        },
-    ];
+        }));
+    }
+    steps.push(Step::Log {
+        level: "info".to_owned(),
+        message: format!("the password is {password}"),
+        fields: vec![("password".to_owned(), password.to_owned())],
+    });
     steps.swap(0, 1); // it may be seen before it is known to be one
     let mut one = recording(steps);
     one.config = json!({"password": password}).to_string().into();
@@ -175,22 +186,141 @@ fn a_value_is_hidden_wherever_the_run_shows_it() {
         reason: "error".to_owned(),
         message: format!("cannot use {password}"),
     };
+    put_into(&mut one, &[]).unwrap();
+    let file = String::from_utf8(one.to_file()).unwrap();
+    let decoded = serde_json::from_str::<Value>(&file).unwrap().to_string();
+    for text in [&file, &decoded] {
+        for form in ["word@", "w\\u006frd", "pä<ss", "u003css", "u00e4<ss", "ss>"] {
+            assert!(!text.contains(form), "{form}: {text}");
+        }
+        assert!(!text.contains(&unpadded), "{text}");
+    }
+    assert_eq!(file.matches("the password is").count(), 1);
+}
+
+#[test]
+fn parts_of_a_value_are_hidden_that_a_guest_is_likely_to_take() {
+    let logins = json!({"auths": {"host": {"auth": STANDARD.encode("robot:logintoken")}}});
+    let pem = "-----BEGIN KEY-----\nMIIEvAIBADANBgkq\n-----END KEY-----\n";
+    let data = json!({
+        "file": STANDARD.encode("with-a-line-end\n"),
+        "pem": STANDARD.encode(pem),
+        "env": STANDARD.encode("USER=x\nPASSWORD='quoted-one'\n"),
+        ".dockerconfigjson": STANDARD.encode(logins.to_string()),
+        "long": STANDARD.encode("0123456789abcdefghij"),
+    });
+    let log = |message: &str| Step::Log {
+        level: "warn".to_owned(),
+        message: message.to_owned(),
+        fields: Vec::new(),
+    };
+    let one = recording(vec![
+        get("Secret", secret(data)),
+        log("url http://with-a-line-end/"),
+        log("MIIEvAIBADANBgkq"),
+        log(&crate::clean::clean(&format!("key {pem}"), 1000)),
+        log("quoted-one logintoken"),
+        log("the token is 0123456789abc…"),
+    ]);
     let file = file(one);
-    for form in [
-        password.to_owned(),
-        STANDARD.encode(password),
-        "word".to_owned(),
-        "ss>".to_owned(),
-        "ss\\u003e".to_owned(),
+    for part in [
+        "with-a-line-end",
+        "MIIEvAIBADANBgkq",
+        "quoted-one",
+        "logintoken",
+        "0123456789abc",
     ] {
-        assert!(!file.contains(&format!("{form}@")), "{form}: {file}");
+        assert!(!file.contains(part), "{part}: {file}");
     }
     assert!(
-        !file.contains("pa<ss>") && !file.contains("pa\\u003css"),
+        file.contains("url http://") && file.contains("the token is "),
         "{file}"
     );
-    assert!(!file.contains(&STANDARD.encode(password)), "{file}");
-    assert_eq!(file.matches("the password is").count(), 1);
+}
+
+#[test]
+fn names_of_fields_and_numbers_stay() {
+    let mut one = recording(vec![
+        get(
+            "Secret",
+            secret(json!({"a": STANDARD.encode("password"), "b": STANDARD.encode("100000")})),
+        ),
+        get("ConfigMap", json!({"data": {"password": 100_000}})),
+    ]);
+    put_into(&mut one, &[]).unwrap();
+    assert_eq!(answered(&one, 1)["data"]["password"], 100_000);
+}
+
+#[test]
+fn what_is_no_object_and_no_patch_is_hidden_whole() {
+    let steps = [
+        "{\"data\": {\"a\": \"dG9wc2VjcmV0\"}",
+        "\"topsecret\"",
+        "{\"stringData\": {\"pin\": 123456, \"deep\": {\"a\": [\"topsecret\"]}}}",
+        "{\"data\": {\"a\": \"dG9wc2VjcmV0\"}, \"data\": {\"b\": \"dG9w\"}}",
+        "[{\"op\": \"add\", \"value\": \"dG9wc2VjcmV0\"}]",
+        "[{\"op\": \"add\", \"path\": \"/metadata/annotations/applied\", \"value\": \"topsecret\"}]",
+    ];
+    let steps = steps.map(|text| {
+        write(|options| Operation::Patch {
+            kind: kind("Secret"),
+            key: Key {
+                namespace: None,
+                name: "one".to_owned(),
+            },
+            patch_type: PatchType::Merge,
+            patch: text.to_owned().into(),
+            options,
+        })
+    });
+    let file = file(recording(steps.into()));
+    for secret in ["topsecret", "dG9wc2VjcmV0", "123456", "dG9w"] {
+        assert!(!file.contains(secret), "{secret}: {file}");
+    }
+}
+
+#[test]
+fn random_numbers_of_which_a_secret_may_be_made_are_others() {
+    let create = || {
+        write(|options| Operation::Create {
+            kind: kind("Secret"),
+            object: secret(json!({"a": STANDARD.encode("generated")}))
+                .to_string()
+                .into(),
+            options,
+        })
+    };
+    let random = |steps: Vec<Step>| {
+        let mut one = recording(steps);
+        one.draws.random = "00ff".to_owned();
+        put_into(&mut one, &[]).unwrap();
+        one.draws.random
+    };
+    let read = get("Secret", secret(json!({"a": STANDARD.encode("generated")})));
+    assert_eq!(random(vec![read, create()]), "00ff", "it was read before");
+    let other = random(vec![create()]);
+    assert!(other != "00ff" && other.len() == 4, "{other}");
+}
+
+#[test]
+fn calls_are_compared_without_the_secrets_that_they_write() {
+    let asked = |value: &str| {
+        let step = write(|options| Operation::Create {
+            kind: kind("Secret"),
+            object: secret(json!({"a": value})).to_string().into(),
+            options,
+        });
+        let Step::Call { asked, .. } = step else {
+            unreachable!("it is a call");
+        };
+        without_secrets(*asked)
+    };
+    assert_eq!(asked("eA=="), asked("eQ=="));
+    assert!(
+        !serde_json::to_string(&asked("eA=="))
+            .unwrap()
+            .contains("eA==")
+    );
 }
 
 #[test]
@@ -199,7 +329,7 @@ fn short_values_are_hidden_in_secrets_alone() {
         get("Secret", secret(json!({"user": STANDARD.encode("admin")}))),
         get("ConfigMap", json!({"data": {"user": "admin"}})),
     ]);
-    put_into(&mut one, &[]);
+    put_into(&mut one, &[]).unwrap();
     assert_ne!(answered(&one, 0)["data"]["user"], STANDARD.encode("admin"));
     assert_eq!(answered(&one, 1)["data"]["user"], "admin");
 }
@@ -211,7 +341,7 @@ fn names_of_the_request_stay() {
         get("Secret", secret(json!({"name": name}))),
         get("ConfigMap", json!({"metadata": {"name": "request-name"}})),
     ]);
-    put_into(&mut one, &[]);
+    put_into(&mut one, &[]).unwrap();
     assert_eq!(answered(&one, 1)["metadata"]["name"], "request-name");
     assert_ne!(answered(&one, 0)["data"]["name"], name);
 }
@@ -264,7 +394,7 @@ fn bytes_that_are_no_text_have_stand_ins_too() {
         get("Secret", secret(json!({"key": key}))),
         get("ConfigMap", json!({"data": {"copy": key}})),
     ]);
-    put_into(&mut one, &[]);
+    put_into(&mut one, &[]).unwrap();
     let hidden = answered(&one, 0)["data"]["key"].clone();
     assert_eq!(hidden, answered(&one, 1)["data"]["copy"]);
     let bytes = STANDARD.decode(hidden.as_str().unwrap()).unwrap();
@@ -276,7 +406,7 @@ fn texts_of_the_configuration_that_are_secret_are_hidden_however_short() {
     let mut one = recording(vec![get("ConfigMap", json!({"data": {"copy": "hunter2"}}))]);
     let config = json!({"user": "bob", "list": ["hunter2"], "greeting": "hello"});
     one.config = config.to_string().into();
-    put_into(&mut one, &["bob".to_owned(), "hunter2".to_owned()]);
+    put_into(&mut one, &["bob".to_owned(), "hunter2".to_owned()]).unwrap();
     let hidden: Value = serde_json::from_str(one.config.as_str()).unwrap();
     assert_eq!(hidden["greeting"], "hello");
     assert!(hidden["user"] != "bob" && hidden["list"][0] != "hunter2");

@@ -1,7 +1,7 @@
 //! The recordings of a project: runs that go again as they went, or no longer end as they did. Entry point: [`Recordings`].
 
 use super::runner::{Outcome, Runner};
-use crate::command::replay::{Player, read};
+use crate::command::replay::{Played, Player, read};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -53,7 +53,7 @@ impl Recordings {
             let recording = read(file)?;
             let path = guests.of(&recording).context(name.clone())?;
             let played = player.play(path, &recording).await?;
-            let problem = problem(&recording, played.why(&recording));
+            let problem = problem(&recording, &played);
             outcomes.push(Outcome {
                 name: name.clone(),
                 passed: problem.is_none(),
@@ -91,15 +91,21 @@ fn all(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Why a recording does not pass, by what it must be. `why`: where its guest left it.
-fn problem(recording: &Recording, why: Option<String>) -> Option<String> {
+/// Why a recording does not pass, by what it must be.
+fn problem(recording: &Recording, played: &Played) -> Option<String> {
+    let why = played.why(recording);
     match (recording.must(), why) {
         (Must::Same, why) => why,
-        (Must::Differ, Some(_)) => None,
         (Must::Differ, None) => Some(format!(
             "it still goes as it was recorded: {}",
             recording.outcome
         )),
+        // What cannot be played proves nothing.
+        (Must::Differ, Some(why)) if played.is_same_revision => Some(format!(
+            "the guest that was recorded does something else now, so that this recording cannot show its mistake: {why}"
+        )),
+        (Must::Differ, Some(why)) if played.did_not_come_back() => Some(why),
+        (Must::Differ, Some(_)) => None,
     }
 }
 

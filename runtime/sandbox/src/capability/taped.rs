@@ -2,7 +2,6 @@
 //!
 //! Calls without a tape are linked to the functions themselves, so that they pay nothing.
 
-use super::Tape;
 use crate::contract::handle::{ClusterHandle, Refused};
 use crate::contract::windlass::runtime::client::{
     self as wit, GroupVersionKind, HostCluster, ObjectKey,
@@ -12,6 +11,7 @@ use crate::contract::windlass::runtime::{clock, fleet};
 use crate::instance::call::Call;
 use crate::recording::contract::Answered;
 use crate::recording::{Asked, Operation};
+use crate::tape::Tape;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;

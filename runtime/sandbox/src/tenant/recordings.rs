@@ -8,7 +8,7 @@ use crate::guest_clock::GuestClock;
 use crate::options::Rate;
 use crate::recording::{CONTRACT, FORMAT, Limits, Outcome, Recording, Request as RecordedRequest};
 use crate::recording::{Step, stand_ins};
-use crate::tape::{Full, Tape};
+use crate::tape::{Full, SpareMemory, Tape};
 use crate::tenant::Tenant;
 use crate::tenant::context::GuestContext;
 use crate::tenant::usage::Limit;
@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 use windlass_fleet::cluster::Bucket;
 use windlass_fleet::controller::ReconcileId;
 use windlass_fleet::{Action, Context, Digest, Failure, Request};
@@ -50,6 +51,12 @@ impl Default for RecordOptions {
 
 /// Most recordings that somebody asked for, and most keys that wait for theirs.
 const ASKED: usize = 8;
+
+/// How long a key waits for a run. Who asked has given up by then.
+const WAIT: Duration = Duration::from_secs(300);
+
+/// Recordings that are written at once, of all guests: each takes a processor for milliseconds.
+static WRITERS: Semaphore = Semaphore::const_new(2);
 
 /// Failures beyond the number that is kept that are recorded in a second: each costs time to write.
 const FAILURES_PER_SECOND: u32 = 1;
@@ -106,9 +113,7 @@ struct Charge {
 impl Charge {
     fn new(tenant: &Arc<Tenant>, bytes: usize) -> Option<Arc<Self>> {
         let tenant = tenant.clone();
-        tenant
-            .charge(bytes)
-            .then(|| Arc::new(Self { tenant, bytes }))
+        SpareMemory::charge(&*tenant, bytes).then(|| Arc::new(Self { tenant, bytes }))
     }
 }
 
@@ -130,8 +135,8 @@ pub(crate) struct Recordings {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Keys whose next run is to be recorded. At most [`ASKED`].
-    wanted: VecDeque<Request>,
+    /// Keys whose next run is to be recorded, and until when. At most [`ASKED`].
+    wanted: VecDeque<(Request, Instant)>,
     asked: VecDeque<KeptRecording>,
     failures: VecDeque<KeptRecording>,
     sample: VecDeque<KeptRecording>,
@@ -160,17 +165,18 @@ impl Recordings {
         self.options.store(options.map(Arc::new));
     }
 
-    /// Has the next run of a key recorded. The oldest of too many keys is forgotten.
-    pub(crate) fn want(&self, request: Request) {
+    /// Has the next run of a key recorded. `false`: too many keys wait for that.
+    pub(crate) fn want(&self, request: Request) -> bool {
         let mut state = self.state.lock();
-        state.want(request);
+        let waits = state.want(request, Instant::now());
         self.count(&state);
+        waits
     }
 
     /// No longer waits for a run of a key.
     pub(crate) fn forget(&self, request: &Request) {
         let mut state = self.state.lock();
-        state.take_wanted(request);
+        state.take_wanted(request, Instant::now());
         self.count(&state);
     }
 
@@ -186,7 +192,7 @@ impl Recordings {
         }
         let options = options.as_deref();
         let mut state = self.state.lock();
-        let asked = state.take_wanted(&context.request);
+        let asked = state.take_wanted(&context.request, Instant::now());
         self.count(&state);
         let due = |options: &RecordOptions| {
             options.failures > 0 || state.sample_is_due(options, Instant::now())
@@ -235,12 +241,31 @@ impl Recordings {
             return;
         };
         let outcome = Outcome::of(outcome);
+        let Ok(permit) = WRITERS.try_acquire() else {
+            if why == Why::Asked {
+                let busy = Err(Full::Busy.to_string());
+                self.keep(KeptRecording::new(&run, why, &outcome, busy));
+            }
+            return;
+        };
+        guest.tenant.may_drop(self);
         let (kept, guest) = (self.clone(), guest.clone());
         tokio::task::spawn_blocking(move || {
             if let Some(recording) = write(run, why, &guest, revision, &secrets, outcome) {
                 kept.keep(recording);
             }
+            drop(permit);
         });
+    }
+
+    /// Drops one recording: of the sample first, then of the failures. `false`: there is none.
+    pub(crate) fn drop_one(&self) -> bool {
+        let dropped = {
+            let state = &mut *self.state.lock();
+            let lists = [&mut state.sample, &mut state.failures, &mut state.asked];
+            lists.into_iter().find_map(VecDeque::pop_front)
+        };
+        dropped.is_some()
     }
 
     fn keep(&self, recording: KeptRecording) {
@@ -265,18 +290,19 @@ impl Recordings {
 }
 
 impl State {
-    fn want(&mut self, request: Request) {
-        if self.wanted.contains(&request) {
-            return;
+    fn want(&mut self, request: Request, now: Instant) -> bool {
+        self.wanted
+            .retain(|(wanted, until)| *wanted != request && *until > now);
+        let has_room = self.wanted.len() < ASKED;
+        if has_room {
+            self.wanted.push_back((request, now + WAIT));
         }
-        if self.wanted.len() >= ASKED {
-            self.wanted.pop_front();
-        }
-        self.wanted.push_back(request);
+        has_room
     }
 
-    fn take_wanted(&mut self, request: &Request) -> bool {
-        let at = self.wanted.iter().position(|wanted| wanted == request);
+    fn take_wanted(&mut self, request: &Request, now: Instant) -> bool {
+        self.wanted.retain(|(_, until)| *until > now);
+        let at = self.wanted.iter().position(|(wanted, _)| wanted == request);
         at.and_then(|at| self.wanted.remove(at)).is_some()
     }
 
@@ -352,17 +378,7 @@ fn write(
     secrets: &[String],
     outcome: Outcome,
 ) -> Option<KeptRecording> {
-    let time = format!("{:.3}", run.time);
-    let mut kept = KeptRecording {
-        id: run.id.to_string(),
-        why,
-        time: time.clone(),
-        request: run.request.clone(),
-        outcome: outcome.clone(),
-        calls: 0,
-        file: Err(String::new()),
-        _charge: None,
-    };
+    let mut kept = KeptRecording::new(&run, why, &outcome, Err(String::new()));
     let written = run.tape.recorded().and_then(|(steps, draws)| {
         let calls = steps.iter();
         kept.calls = calls
@@ -372,7 +388,7 @@ fn write(
             windlass_recording: FORMAT,
             contract: CONTRACT.to_owned(),
             id: kept.id.clone(),
-            time,
+            time: kept.time.clone(),
             tenant: guest.tenant.name().to_string(),
             reconciler: guest.name.to_string(),
             revision: revision.to_string(),
@@ -385,10 +401,15 @@ fn write(
             outcome,
             must: None,
         };
-        stand_ins::put_into(&mut recording, secrets);
-        kept.outcome = recording.outcome.clone();
+        stand_ins::put_into(&mut recording, secrets).map_err(|_| Full::TooManyValues)?;
         let file = recording.to_file();
+        if file.len() > run.tape.most() {
+            return Err(Full::TooLarge);
+        }
+        // The file takes the place of what is charged until here.
+        run.tape.end();
         let charge = Charge::new(&guest.tenant, file.len()).ok_or(Full::NoMemory)?;
+        kept.outcome = recording.outcome;
         Ok((file, charge))
     });
     match written {
@@ -404,6 +425,26 @@ fn write(
         }
     }
     (kept.file.is_ok() || why == Why::Asked).then_some(kept)
+}
+
+impl KeptRecording {
+    /// One whose outcome has no message: what a Secret may be part of is not shown before it has stand-ins.
+    fn new(run: &Recorded, why: Why, outcome: &Outcome, file: Result<Bytes, String>) -> Self {
+        let mut outcome = outcome.clone();
+        if let Outcome::Failed { message, .. } = &mut outcome {
+            message.clear();
+        }
+        Self {
+            id: run.id.to_string(),
+            why,
+            time: format!("{:.3}", run.time),
+            request: run.request.clone(),
+            outcome,
+            calls: 0,
+            file,
+            _charge: None,
+        }
+    }
 }
 
 impl From<&Request> for RecordedRequest {
@@ -423,6 +464,7 @@ impl From<&crate::options::Limits> for Limits {
             timeout_ms: u64::try_from(limits.timeout.as_millis()).unwrap_or(u64::MAX),
             table_elements: limits.table_elements,
             handles: limits.handles,
+            host_call_bytes: limits.host_call_bytes,
         }
     }
 }

@@ -1,0 +1,264 @@
+//! Hides the values of Secrets wherever a recording shows them. Entry point: [`Hide`].
+//!
+//! In JSON only texts are looked at, once they are decoded: so no way to write a text hides a value from this, and no name of a field and
+//! no number is changed.
+
+use super::SHORTEST;
+use crate::recording::{Answer, ApiError, Asked, Event, Key, Operation, Step, Text};
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::collections::BTreeMap;
+
+/// What ends a text that was cut.
+const CUT: char = '…';
+
+/// How deep JSON inside of texts of JSON is looked at.
+const DEEP: usize = 3;
+
+/// Longest text that is ever cut.
+const LONGEST: usize = 4096;
+
+/// A name of a field with a value of this length is a secret and no name.
+const NO_NAME: usize = 20;
+
+pub(super) struct Hide {
+    find: AhoCorasick,
+    values: Vec<String>,
+    stand_ins: Vec<String>,
+}
+
+impl Hide {
+    /// `None`: nothing is to be hidden, or more than a machine can look for at once.
+    pub(super) fn new(forms: BTreeMap<String, String>) -> Option<Self> {
+        let (values, stand_ins): (Vec<String>, Vec<String>) = forms.into_iter().unzip();
+        let find = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&values);
+        Some(Self {
+            find: find.ok()?,
+            values,
+            stand_ins,
+        })
+    }
+
+    /// The text without the values. `None`: it has none.
+    fn hidden(&self, text: &str) -> Option<String> {
+        if let Some(cut) = text.strip_suffix(CUT)
+            && let Some(whole) = self.without_beginning(cut)
+        {
+            let hidden = self.hidden(&whole).unwrap_or(whole);
+            return Some(format!("{hidden}{CUT}"));
+        }
+        self.find
+            .is_match(text)
+            .then(|| self.find.replace_all(text, &self.stand_ins))
+    }
+
+    /// A text that was cut within a value: without the part of it that is left.
+    fn without_beginning(&self, cut: &str) -> Option<String> {
+        let (mut longest, mut stand_in) = (0, "");
+        for (value, other) in self.values.iter().zip(&self.stand_ins) {
+            let fits = (longest.max(SHORTEST - 1) + 1..value.len().min(LONGEST)).rev();
+            let mut fits = fits.filter(|len| value.is_char_boundary(*len));
+            if let Some(len) = fits.find(|len| cut.ends_with(&value[..*len])) {
+                (longest, stand_in) = (len, other.as_str());
+            }
+        }
+        let kept = cut.get(..cut.len() - longest).filter(|_| longest > 0)?;
+        let end = stand_in.floor_char_boundary(longest);
+        Some(format!("{kept}{}", &stand_in[..end]))
+    }
+
+    pub(super) fn string(&self, text: &mut String) {
+        if let Some(hidden) = self.hidden(text) {
+            *text = hidden;
+        }
+    }
+
+    pub(super) fn text(&self, text: &mut Text) {
+        if let Some(hidden) = self.json(&text.0, DEEP) {
+            text.0 = hidden;
+        }
+    }
+
+    /// JSON, or any text, without the values. `None`: it has none.
+    fn json(&self, text: &str, deep: usize) -> Option<String> {
+        if deep == 0 || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+            return self.hidden(text);
+        }
+        let (mut hidden, mut at) = (String::new(), 0);
+        for token in Tokens::of(text) {
+            let written = &text[token.clone()];
+            let Ok(value) = serde_json::from_str::<String>(written) else {
+                continue;
+            };
+            let is_name = text[token.end..].trim_start().starts_with(':');
+            if is_name && value.len() < NO_NAME {
+                continue;
+            }
+            let other = if value.starts_with(['{', '[']) {
+                self.json(&value, deep - 1)
+            } else {
+                self.hidden(&value)
+            };
+            if let Some(other) = other {
+                hidden.push_str(&text[at..token.start]);
+                hidden.push_str(&serde_json::Value::String(other).to_string());
+                at = token.end;
+            }
+        }
+        if at == 0 {
+            return None;
+        }
+        hidden.push_str(&text[at..]);
+        Some(hidden)
+    }
+
+    fn maybe(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            self.string(text);
+        }
+    }
+
+    fn key(&self, key: &mut Key) {
+        self.maybe(&mut key.namespace);
+        self.string(&mut key.name);
+    }
+
+    pub(super) fn step(&self, step: &mut Step) {
+        match step {
+            Step::Call { asked, answer } => {
+                self.asked(asked);
+                self.answer(answer);
+            }
+            Step::Log {
+                message, fields, ..
+            } => {
+                self.string(message);
+                for (name, value) in fields {
+                    self.string(name);
+                    self.string(value);
+                }
+            }
+        }
+    }
+
+    fn asked(&self, asked: &mut Asked) {
+        match asked {
+            Asked::Do { operation, .. } => self.operation(operation),
+            Asked::DeleteCollection { selection, .. } => {
+                self.maybe(&mut selection.namespace);
+                self.maybe(&mut selection.label_selector);
+                self.maybe(&mut selection.field_selector);
+            }
+            Asked::RecordEvent { event, .. } => {
+                let Event {
+                    key,
+                    reason,
+                    action,
+                    note,
+                    ..
+                } = event;
+                self.key(key);
+                [reason, action, note]
+                    .into_iter()
+                    .for_each(|text| self.string(text));
+            }
+            Asked::Batch { operations, .. } => {
+                for operation in operations {
+                    self.operation(operation);
+                }
+            }
+            Asked::FleetBatch { operations } => {
+                for (cluster, operation) in operations {
+                    self.string(cluster);
+                    self.operation(operation);
+                }
+            }
+            Asked::Clusters { label_selector } => self.maybe(label_selector),
+            Asked::Open { cluster } => self.string(cluster),
+        }
+    }
+
+    fn operation(&self, operation: &mut Operation) {
+        match operation {
+            Operation::Get { key, options, .. } => {
+                self.key(key);
+                self.maybe(&mut options.subresource);
+            }
+            Operation::Delete { key, .. } => self.key(key),
+            Operation::List { options, .. } => {
+                self.maybe(&mut options.namespace);
+                self.maybe(&mut options.label_selector);
+                self.maybe(&mut options.field_selector);
+                if let Some((_, value)) = &mut options.index {
+                    self.string(value);
+                }
+            }
+            Operation::Create { object, .. }
+            | Operation::Update { object, .. }
+            | Operation::Apply { object, .. } => self.text(object),
+            Operation::Patch { key, patch, .. } => {
+                self.key(key);
+                self.text(patch);
+            }
+        }
+    }
+
+    fn answer(&self, answer: &mut Answer) {
+        match answer {
+            Answer::Object(object) => self.text(object),
+            Answer::Page { items, .. } => items.iter_mut().for_each(|item| self.text(item)),
+            Answer::Clusters(clusters) => {
+                for cluster in clusters {
+                    let pairs = cluster.labels.iter_mut().chain(&mut cluster.properties);
+                    pairs.for_each(|(_, value)| self.string(value));
+                }
+            }
+            Answer::Batch(answers) => answers.iter_mut().for_each(|answer| self.answer(answer)),
+            Answer::Error(error) => self.error(error),
+            Answer::Nothing | Answer::Unanswered => {}
+        }
+    }
+
+    fn error(&self, error: &mut ApiError) {
+        self.string(&mut error.reason);
+        self.string(&mut error.message);
+        if let Some(details) = &mut error.details {
+            self.text(details);
+        }
+    }
+}
+
+/// Where the strings of valid JSON stand, with their quotation marks.
+struct Tokens<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(text: &'a str) -> Self {
+        Self {
+            bytes: text.as_bytes(),
+            at: 0,
+        }
+    }
+}
+
+impl Iterator for Tokens<'_> {
+    type Item = std::ops::Range<usize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.bytes.get(self.at..)?;
+        let start = self.at + left.iter().position(|byte| *byte == b'"')?;
+        let mut end = start + 1;
+        loop {
+            match self.bytes.get(end)? {
+                b'"' => break,
+                b'\\' => end += 2,
+                _ => end += 1,
+            }
+        }
+        self.at = end + 1;
+        Some(start..self.at)
+    }
+}
