@@ -28,9 +28,9 @@ use windlass_fleet::{Action, Context, Digest, Failure, Request};
 /// Which runs are recorded without being asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// The last runs that failed. Default: 5.
+    /// The last runs that failed, one of a key. Default: 5.
     pub failures: usize,
-    /// The last runs of a sample of those that succeeded. Default: 0.
+    /// The last runs of a sample of those that succeeded, one of a key. Default: 0.
     pub sample: usize,
     /// The least time between two runs of the sample. Default: 1 min.
     pub every: Duration,
@@ -270,7 +270,10 @@ impl Recordings {
 
     fn keep(&self, recording: KeptRecording) {
         let mut state = self.state.lock();
-        state.list(recording.why).push_back(recording);
+        let list = state.list(recording.why);
+        // A key that fails again and again does not push out those of others.
+        list.retain(|kept| kept.request != recording.request);
+        list.push_back(recording);
         // The options may have changed meanwhile.
         state.bound(self.options.load_full().as_deref());
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use windlass_fleet::{ControllerName, Request};
 use windlass_sandbox::KeptRecording;
 
-/// Where files are, by the id of their run.
+/// Where files are, by the id of their run or by its key.
 pub(super) const FILES: &str = "/api/contents/v1/recordings/{id}";
 
 /// The recordings of all reconcilers, the oldest first.
@@ -46,15 +46,20 @@ fn view(reconciler: &str, tenant: &str, kept: KeptRecording) -> RecordingView {
     }
 }
 
-/// The file of a run.
+/// The file of a run, by its id or by its key: then of the last one.
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn file(app: &App, id: &str) -> Result<bytes::Bytes, String> {
+pub(super) fn file(app: &App, name: &str) -> Result<bytes::Bytes, String> {
+    let request: Option<Request> = name.parse().ok();
     let guests = app.guest_registry.guests().into_iter();
-    let mut kept = guests.flat_map(|guest| guest.recordings());
-    let found = kept.find(|kept| kept.id == id).ok_or_else(|| {
-        format!("no recording {id:?} is kept: see windlass get recordings; older ones are dropped")
+    let kept = guests.flat_map(|guest| guest.recordings());
+    let named = kept.filter(|kept| kept.id == name || Some(&kept.request) == request.as_ref());
+    let found = named.max_by(|one, other| one.time.cmp(&other.time));
+    let found = found.ok_or_else(|| {
+        format!(
+            "no recording {name:?} is kept: see windlass get recordings; older ones are dropped, so name the key in place of the id"
+        )
     })?;
     found.file
 }

@@ -216,7 +216,7 @@ pub(crate) struct GetArgs {
     #[arg(long, short)]
     pub(crate) watch: bool,
     /// With keys: only this key, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`. With recordings: the file of this one, by its
-    /// id
+    /// id, or by its key: the last one of it
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// Only keys of this tenant

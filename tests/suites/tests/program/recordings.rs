@@ -70,6 +70,10 @@ async fn a_failure_is_kept_without_secrets_and_goes_again_elsewhere() -> Result<
     let file = said(&project, 0, &["get", "recordings", id, "--admin", &address])
         .await?
         .stdout;
+    // A key that fails again replaces its recording, so the key names it too.
+    let by_key = key("alpha", "a")?;
+    let same = ["get", "recordings", &by_key, "--admin", &address];
+    assert_eq!(said(&project, 0, &same).await?.stdout, file);
     drop(program);
     drop(server);
     for secret in [PASSWORD, ENCODED, "Tr0ub"] {
