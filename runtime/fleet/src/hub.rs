@@ -116,7 +116,7 @@ impl Hub {
     /// The server's URL, for people.
     #[must_use]
     pub fn server(&self) -> String {
-        self.cluster.config().server()
+        self.config().server()
     }
 
     /// How its own server is reached now: the way to other clusters there.

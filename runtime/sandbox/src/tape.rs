@@ -63,8 +63,6 @@ pub(crate) enum Full {
     NoMemory,
     /// Values of Secrets are more of it than can be replaced.
     TooManyValues,
-    /// Others were being written.
-    Busy,
 }
 
 impl fmt::Display for Full {
@@ -75,7 +73,6 @@ impl fmt::Display for Full {
             Self::TooManyValues => {
                 "the run holds more values of Secrets than can be replaced: let the guest read fewer"
             }
-            Self::Busy => "many recordings were being written: record it again",
         })
     }
 }
@@ -200,7 +197,7 @@ impl Tape {
             made: 0,
             divergence: None,
             is_cut: false,
-            drawn: Drawn::of(&recording.draws),
+            drawn: Drawn::of(recording),
             lines: Vec::new(),
         })))))
     }

@@ -1,8 +1,8 @@
 //! What stands in a recording in place of the values of Secrets. Entry point: [`put_into`].
 //!
 //! A stand-in has the length of its value. Letters stand for letters, digits for digits, and everything else stays, so that a replay
-//! goes the same way through a guest that splits or decodes the value. The same value has the same stand-in until the process ends, and
-//! nobody can compute it from the outside.
+//! goes the same way through a guest that splits or decodes the value. The same value has the same stand-in for a tenant until the process
+//! ends, and nobody can compute it from the outside.
 //!
 //! * [`places`]: all values of a Secret that the run read or wrote are replaced, however short: in `data`, `stringData`, patches, the
 //!   annotation in which kubectl keeps what it applied, and tokens of service accounts. So are texts of the configuration that came from a
@@ -16,7 +16,7 @@ mod noise;
 mod places;
 mod values;
 
-use super::{Answer, Asked, Draws, Kind, Operation, Outcome, Recording, Step, Text};
+use super::{Answer, Asked, Draws, Kind, Operation, Outcome, Recording, Request, Step, Text};
 use hide::Hide;
 use places::{of_object, of_patch};
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub(crate) struct TooManyValues;
 /// # Errors
 /// [`TooManyValues`]: it must not be kept.
 pub(crate) fn put_into(recording: &mut Recording, known: &[String]) -> Result<(), TooManyValues> {
-    let (mut values, mut made) = (Values::default(), false);
+    let (mut values, mut made) = (Values::of(&recording.tenant), false);
     values.hide(&mut recording.config, |config| {
         let is_known = |text: &str| known.iter().any(|secret| secret == text);
         places::texts(config, is_known).or_else(|| known.is_empty().then(Vec::new))
@@ -61,12 +61,20 @@ pub(crate) fn put_into(recording: &mut Recording, known: &[String]) -> Result<()
         return Ok(());
     }
     if made {
-        other_numbers(&mut recording.draws);
+        other_numbers(&mut recording.draws, &values);
     }
     let mut forms = values.forms;
-    for name in names(recording) {
-        forms.remove(&name);
-    }
+    let names = names(recording);
+    let Request {
+        cluster,
+        namespace,
+        name,
+    } = &recording.request;
+    let shown = [Some(cluster), namespace.as_ref(), Some(name)];
+    forms.retain(|form, _| {
+        let mut shown = shown.into_iter().flatten();
+        !names.contains(form) && !shown.any(|name| name.contains(form.as_str()))
+    });
     let hide = Hide::new(forms).ok_or(TooManyValues)?;
     hide.text(&mut recording.config);
     recording.steps.iter_mut().for_each(|step| hide.step(step));
@@ -79,7 +87,11 @@ pub(crate) fn put_into(recording: &mut Recording, known: &[String]) -> Result<()
 /// A call in which the secrets that it writes are all the same: a replay compares calls without them.
 pub(crate) fn without_secrets(mut asked: Asked) -> Asked {
     let blank = |text: &mut Text, places: fn(&str) -> Option<Vec<places::Place>>| {
-        let places = places(&text.0).unwrap_or_default();
+        let Some(places) = places(&text.0) else {
+            // Nobody can say what of it is secret.
+            text.0.clear();
+            return;
+        };
         let ranges = places.into_iter().map(|place| place.range);
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
@@ -174,29 +186,39 @@ fn is_secret(kind: &Kind) -> bool {
 }
 
 /// Other random numbers, as many.
-fn other_numbers(draws: &mut Draws) {
-    let other = noise::binary(draws.random.as_bytes());
+fn other_numbers(draws: &mut Draws, values: &Values) {
+    let other = values.other_bytes(draws.random.as_bytes());
     let digit = |byte: u8| char::from_digit(u32::from(byte % 16), 16).unwrap_or('0');
     draws.random = other.into_iter().map(digit).collect();
 }
 
-/// Names that everybody sees anyway are no secrets, even where a Secret holds them too: of the request, of clusters and of namespaces.
+/// Names that everybody sees anyway are no secrets, even where a Secret holds them too: of clusters and of namespaces.
 fn names(recording: &Recording) -> BTreeSet<String> {
-    let request = &recording.request;
-    let mut names: BTreeSet<String> = [&request.cluster, &request.name]
-        .into_iter()
-        .chain(&request.namespace)
-        .cloned()
-        .collect();
-    for (asked, _) in recording.calls() {
+    let mut names = BTreeSet::new();
+    for (asked, answer) in recording.calls() {
         let operations: Vec<&Operation> = match asked {
             Asked::Do { operation, cluster } => {
                 names.insert(cluster.clone());
                 vec![operation]
             }
             Asked::Batch { operations, .. } => operations.iter().collect(),
-            Asked::FleetBatch { operations } => operations.iter().map(|(_, one)| one).collect(),
-            _ => continue,
+            Asked::FleetBatch { operations } => {
+                names.extend(operations.iter().map(|(cluster, _)| cluster.clone()));
+                operations.iter().map(|(_, one)| one).collect()
+            }
+            Asked::Open { cluster } => {
+                names.insert(cluster.clone());
+                Vec::new()
+            }
+            Asked::DeleteCollection { selection, .. } => {
+                names.extend(selection.namespace.clone());
+                Vec::new()
+            }
+            Asked::RecordEvent { event, .. } => {
+                names.extend(event.key.namespace.clone());
+                Vec::new()
+            }
+            Asked::Clusters { .. } => Vec::new(),
         };
         for operation in operations {
             names.extend(match operation {
@@ -208,6 +230,9 @@ fn names(recording: &Recording) -> BTreeSet<String> {
                     None
                 }
             });
+        }
+        if let Answer::Clusters(clusters) = answer {
+            names.extend(clusters.iter().map(|cluster| cluster.name.clone()));
         }
     }
     names

@@ -3,7 +3,7 @@
 //! A played run that draws more than was recorded gets the last time again, and random numbers that are always the same.
 
 use super::{State, Tape};
-use crate::recording::Draws;
+use crate::recording::{Draws, Recording};
 use rand_core::TryRng;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::VecDeque;
@@ -32,10 +32,11 @@ struct Times<T> {
 }
 
 impl<T: Clone + Default> Times<T> {
-    fn of(list: &[T]) -> Self {
+    /// `begin`: what a run gets that draws although the recorded one did not.
+    fn of(list: &[T], begin: T) -> Self {
         Self {
             list: list.iter().cloned().collect(),
-            last: T::default(),
+            last: begin,
         }
     }
 
@@ -52,16 +53,19 @@ impl<T: Clone + Default> Times<T> {
 }
 
 impl Drawn {
-    pub(super) fn of(draws: &Draws) -> Self {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let (draws, time) = (&recording.draws, recording.time.clone());
+        let began = time.parse::<jiff::Timestamp>().unwrap_or_default();
+        let began = u64::try_from(began.as_nanosecond()).unwrap_or_default();
         let digits = draws.random.as_bytes().chunks_exact(2);
         let byte = |pair: &[u8]| {
             let pair = std::str::from_utf8(pair).ok()?;
             u8::from_str_radix(pair, 16).ok()
         };
         Self {
-            now: Times::of(&draws.now),
-            wall: Times::of(&draws.wall_clock),
-            monotonic: Times::of(&draws.monotonic_clock),
+            now: Times::of(&draws.now, time),
+            wall: Times::of(&draws.wall_clock, began),
+            monotonic: Times::of(&draws.monotonic_clock, 0),
             random: digits.map_while(byte).collect(),
             beyond: 0,
         }

@@ -241,19 +241,19 @@ impl Recordings {
             return;
         };
         let outcome = Outcome::of(outcome);
-        let Ok(permit) = WRITERS.try_acquire() else {
-            if why == Why::Asked {
-                let busy = Err(Full::Busy.to_string());
-                self.keep(KeptRecording::new(&run, why, &outcome, busy));
-            }
-            return;
-        };
         guest.tenant.may_drop(self);
         let (kept, guest) = (self.clone(), guest.clone());
-        tokio::task::spawn_blocking(move || {
-            if let Some(recording) = write(run, why, &guest, revision, &secrets, outcome) {
-                kept.keep(recording);
-            }
+        // As many wait as failures may be written, and each has its memory charged.
+        tokio::spawn(async move {
+            // The semaphore is never closed.
+            let permit = WRITERS.acquire().await;
+            let written = tokio::task::spawn_blocking(move || {
+                if let Some(recording) = write(run, why, &guest, revision, &secrets, outcome) {
+                    kept.keep(recording);
+                }
+            });
+            // A panic is the thread's own, and there is nothing to keep then.
+            drop(written.await);
             drop(permit);
         });
     }
@@ -272,7 +272,9 @@ impl Recordings {
         let mut state = self.state.lock();
         let list = state.list(recording.why);
         // A key that fails again and again does not push out those of others.
-        list.retain(|kept| kept.request != recording.request);
+        if recording.file.is_ok() {
+            list.retain(|kept| kept.request != recording.request);
+        }
         list.push_back(recording);
         // The options may have changed meanwhile.
         state.bound(self.options.load_full().as_deref());

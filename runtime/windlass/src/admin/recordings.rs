@@ -55,7 +55,7 @@ pub(super) fn file(app: &App, name: &str) -> Result<bytes::Bytes, String> {
     let guests = app.guest_registry.guests().into_iter();
     let kept = guests.flat_map(|guest| guest.recordings());
     let named = kept.filter(|kept| kept.id == name || Some(&kept.request) == request.as_ref());
-    let found = named.max_by(|one, other| one.time.cmp(&other.time));
+    let found = named.max_by_key(|kept| (kept.file.is_ok(), kept.time.clone()));
     let found = found.ok_or_else(|| {
         format!(
             "no recording {name:?} is kept: see windlass get recordings; older ones are dropped, so name the key in place of the id"

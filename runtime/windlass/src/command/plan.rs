@@ -58,6 +58,7 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
     raise_descriptor_limit();
     let stop = stop_on_signals()?;
     let configuration = rbac::valid(&args.files)?;
+    refuse_workspace_types(&configuration)?;
     let is_from_cluster = args.is_from_cluster();
     let revision = Revision::new(&args.guests, &args.reconcilers)?;
     if !is_from_cluster {
@@ -205,6 +206,18 @@ impl Planning {
 fn local(args: &PlanArgs) -> Result<ClusterSpec> {
     let config = kubectl::cluster(args.kubeconfig.as_deref(), args.context.as_deref())?;
     Ok(ClusterSpec::new(ClusterName::local(), config))
+}
+
+/// Workspaces that are being initialized, or that end, let nobody list what a reconciler there watches: they cannot be copied.
+fn refuse_workspace_types(configuration: &Configuration) -> Result<()> {
+    let mut providers = configuration.providers();
+    if let Some((document, _)) = providers.find(|(_, spec)| spec.is_of_workspace_types()) {
+        bail!(
+            "the workspaces of {} cannot be copied before they are ready or while they end: plan with a file that has the Reconcilers and another Provider",
+            document.identity
+        );
+    }
+    Ok(())
 }
 
 /// The clusters that take part.

@@ -1,15 +1,18 @@
 //! Hides the values of Secrets wherever a recording shows them. Entry point: [`Hide`].
 //!
-//! In JSON only texts are looked at, once they are decoded: so no way to write a text hides a value from this, and no name of a field and
-//! no number is changed.
+//! In JSON only texts are looked at, once they are decoded: so no way to write a text hides a value from this. A name of a field is changed if
+//! it is long and all of it is a value, and no number is.
 
 use super::SHORTEST;
 use crate::recording::{Answer, ApiError, Asked, Event, Key, Operation, Step, Text};
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::collections::BTreeMap;
 
 /// What ends a text that was cut.
 const CUT: char = '…';
+
+/// A name of a field that is a value of this length is no name.
+const NO_NAME: usize = 20;
 
 /// How deep JSON inside of texts of JSON is looked at.
 const DEEP: usize = 3;
@@ -17,11 +20,9 @@ const DEEP: usize = 3;
 /// Longest text that is ever cut.
 const LONGEST: usize = 4096;
 
-/// A name of a field with a value of this length is a secret and no name.
-const NO_NAME: usize = 20;
-
 pub(super) struct Hide {
     find: AhoCorasick,
+    /// Sorted.
     values: Vec<String>,
     stand_ins: Vec<String>,
 }
@@ -32,6 +33,8 @@ impl Hide {
         let (values, stand_ins): (Vec<String>, Vec<String>) = forms.into_iter().unzip();
         let find = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            // A table of all states would take some hundred times the values.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(&values);
         Some(Self {
             find: find.ok()?,
@@ -42,30 +45,54 @@ impl Hide {
 
     /// The text without the values. `None`: it has none.
     fn hidden(&self, text: &str) -> Option<String> {
-        if let Some(cut) = text.strip_suffix(CUT)
-            && let Some(whole) = self.without_beginning(cut)
-        {
-            let hidden = self.hidden(&whole).unwrap_or(whole);
-            return Some(format!("{hidden}{CUT}"));
-        }
-        self.find
-            .is_match(text)
-            .then(|| self.find.replace_all(text, &self.stand_ins))
-    }
-
-    /// A text that was cut within a value: without the part of it that is left.
-    fn without_beginning(&self, cut: &str) -> Option<String> {
-        let (mut longest, mut stand_in) = (0, "");
-        for (value, other) in self.values.iter().zip(&self.stand_ins) {
-            let fits = (longest.max(SHORTEST - 1) + 1..value.len().min(LONGEST)).rev();
-            let mut fits = fits.filter(|len| value.is_char_boundary(*len));
-            if let Some(len) = fits.find(|len| cut.ends_with(&value[..*len])) {
-                (longest, stand_in) = (len, other.as_str());
+        let (mut hidden, mut changed) = (String::new(), false);
+        for segment in text.split_inclusive(CUT) {
+            let (body, is_cut) = match segment.strip_suffix(CUT) {
+                Some(body) => (body, true),
+                None => (segment, false),
+            };
+            let mut at = 0;
+            for found in self.find.find_iter(body) {
+                hidden.push_str(&body[at..found.start()]);
+                hidden.push_str(&self.stand_ins[found.pattern().as_usize()]);
+                (at, changed) = (found.end(), true);
+            }
+            let rest = &body[at..];
+            let begun = is_cut.then(|| self.beginning(rest)).flatten();
+            let (kept, begun) = begun.unwrap_or((rest, ""));
+            changed |= !begun.is_empty();
+            hidden.push_str(kept);
+            hidden.push_str(begun);
+            if is_cut {
+                hidden.push(CUT);
             }
         }
-        let kept = cut.get(..cut.len() - longest).filter(|_| longest > 0)?;
-        let end = stand_in.floor_char_boundary(longest);
-        Some(format!("{kept}{}", &stand_in[..end]))
+        changed.then_some(hidden)
+    }
+
+    /// A text that was cut within a value: what is before the value, and what stands for the part of it that is left.
+    fn beginning<'a>(&'a self, cut: &'a str) -> Option<(&'a str, &'a str)> {
+        let first = cut.floor_char_boundary(cut.len().saturating_sub(LONGEST));
+        let starts = cut.char_indices().map(|(at, _)| at);
+        let last = cut.len().checked_sub(SHORTEST)?;
+        for start in starts.filter(|start| (first..=last).contains(start)) {
+            let (kept, left) = cut.split_at(start);
+            let next = self.values.partition_point(|value| value.as_str() < left);
+            if self.values.get(next)?.starts_with(left) {
+                let stand_in = &self.stand_ins[next];
+                let end = stand_in.floor_char_boundary(left.len());
+                return Some((kept, &stand_in[..end]));
+            }
+        }
+        None
+    }
+
+    /// What stands for a text that is a value as a whole.
+    fn whole(&self, text: &str) -> Option<String> {
+        let at = self
+            .values
+            .binary_search_by(|value| value.as_str().cmp(text));
+        at.ok().map(|at| self.stand_ins[at].clone())
     }
 
     pub(super) fn string(&self, text: &mut String) {
@@ -88,21 +115,27 @@ impl Hide {
         let (mut hidden, mut at) = (String::new(), 0);
         for token in Tokens::of(text) {
             let written = &text[token.clone()];
-            let Ok(value) = serde_json::from_str::<String>(written) else {
-                continue;
-            };
             let is_name = text[token.end..].trim_start().starts_with(':');
-            if is_name && value.len() < NO_NAME {
-                continue;
-            }
-            let other = if value.starts_with(['{', '[']) {
-                self.json(&value, deep - 1)
-            } else {
-                self.hidden(&value)
+            let other = match serde_json::from_str::<String>(written) {
+                // Half a character, which no text can hold.
+                Err(_) => self.hidden(written),
+                Ok(value) => {
+                    let stays = is_name && value.len() < NO_NAME;
+                    let other = self.whole(&value).filter(|_| !stays).or_else(|| {
+                        if is_name {
+                            None
+                        } else if value.starts_with(['{', '[']) {
+                            self.json(&value, deep - 1)
+                        } else {
+                            self.hidden(&value)
+                        }
+                    });
+                    other.map(|other| serde_json::Value::String(other).to_string())
+                }
             };
             if let Some(other) = other {
                 hidden.push_str(&text[at..token.start]);
-                hidden.push_str(&serde_json::Value::String(other).to_string());
+                hidden.push_str(&other);
                 at = token.end;
             }
         }

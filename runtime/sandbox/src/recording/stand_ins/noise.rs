@@ -1,4 +1,4 @@
-//! Other texts and bytes of the same kind. Entry points: [`text`] and [`binary`].
+//! Other texts and bytes of the same kind. Entry point: [`Noise`].
 
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -19,22 +19,62 @@ const ALPHABETS: [(char, char); 6] = [
     ('\u{20000}', '\u{20fff}'),
 ];
 
-/// A text of the same length with other letters and digits.
-pub(super) fn text(value: &str) -> String {
-    let mut noise = Noise::of(value.as_bytes());
-    value
-        .chars()
-        .map(|from| other(from, noise.next()))
-        .collect()
+/// Makes stand-ins of values. Those of one scope say nothing about those of another one.
+#[derive(Debug, Default)]
+pub(super) struct Noise {
+    scope: String,
 }
 
-/// A number of the same length with other digits.
-pub(super) fn number(value: &str) -> String {
-    let digits = text(value);
-    // A number does not begin with a zero.
-    match digits.strip_prefix('0') {
-        Some(rest) => format!("1{rest}"),
-        None => digits,
+impl Noise {
+    pub(super) fn of(scope: &str) -> Self {
+        let scope = scope.to_owned();
+        Self { scope }
+    }
+
+    /// A text of the same length with other letters and digits.
+    pub(super) fn text(&self, value: &str) -> String {
+        let mut numbers = self.numbers(value.as_bytes());
+        let other = |from| other(from, numbers.next());
+        value.chars().map(other).collect()
+    }
+
+    /// A number of the same length with other digits.
+    pub(super) fn number(&self, value: &str) -> String {
+        let mut numbers = self.numbers(value.as_bytes());
+        let mut is_first = true;
+        let digit = |from: char| {
+            if !from.is_ascii_digit() {
+                return from;
+            }
+            let digit = other(from, numbers.next());
+            // A number does not begin with a zero.
+            let begins = std::mem::take(&mut is_first);
+            if begins && digit == '0' { '1' } else { digit }
+        };
+        value.chars().map(digit).collect()
+    }
+
+    /// Other bytes of the same number.
+    pub(super) fn binary(&self, value: &[u8]) -> Vec<u8> {
+        let mut numbers = self.numbers(value);
+        let other = |byte: &u8| byte.wrapping_add(1 + (numbers.next() % 255) as u8);
+        value.iter().map(other).collect()
+    }
+
+    /// Numbers that follow from a value, for those who have the key.
+    fn numbers(&self, value: &[u8]) -> Numbers {
+        let seed = KEY.as_ref().map(|key| {
+            let mut tag = hmac::Context::with_key(key);
+            tag.update(self.scope.as_bytes());
+            tag.update(&[0]);
+            tag.update(value);
+            tag.sign()
+        });
+        Numbers {
+            seed: seed.map(|seed| seed.as_ref().to_vec()).unwrap_or_default(),
+            block: 0,
+            left: Vec::new(),
+        }
     }
 }
 
@@ -55,29 +95,15 @@ fn other(from: char, noise: u32) -> char {
     char::from_u32(first + moved).unwrap_or(from)
 }
 
-/// Other bytes of the same number.
-pub(super) fn binary(value: &[u8]) -> Vec<u8> {
-    let mut noise = Noise::of(value);
-    let other = |byte: &u8| byte.wrapping_add(1 + (noise.next() % 255) as u8);
-    value.iter().map(other).collect()
-}
-
-/// Numbers that follow from a value, for those who have the key.
-struct Noise<'a> {
-    value: &'a [u8],
+/// Numbers without end.
+struct Numbers {
+    /// Empty on a machine without random numbers: the stand-ins say nothing of the value at all then.
+    seed: Vec<u8>,
     block: u64,
     left: Vec<u8>,
 }
 
-impl<'a> Noise<'a> {
-    fn of(value: &'a [u8]) -> Self {
-        Self {
-            value,
-            block: 0,
-            left: Vec::new(),
-        }
-    }
-
+impl Numbers {
     fn next(&mut self) -> u32 {
         let mut number = [0; 4];
         for byte in &mut number {
@@ -95,11 +121,10 @@ impl<'a> Noise<'a> {
         match &*KEY {
             Some(key) => {
                 let mut tag = hmac::Context::with_key(key);
+                tag.update(&self.seed);
                 tag.update(&block);
-                tag.update(self.value);
                 tag.sign().as_ref().to_vec()
             }
-            // A machine without random numbers: the stand-ins say nothing of the value at all.
             None => block.to_vec(),
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn of_object(text: &str) -> Option<Vec<Place>> {
     let mut places = Vec::new();
     for (field, is_base64) in [("data", true), ("stringData", false)] {
         for value in object.all(field) {
-            scalars(text, value, is_base64, &mut places);
+            scalars(text, value, is_base64, &mut places)?;
         }
     }
     for (parent, child) in [
@@ -75,10 +75,10 @@ pub(super) fn of_object(text: &str) -> Option<Vec<Place>> {
                 match Fields::of(value.get()).filter(|_| child == "annotations") {
                     Some(annotations) => {
                         for applied in annotations.all(APPLIED) {
-                            scalars(text, applied, false, &mut places);
+                            scalars(text, applied, false, &mut places)?;
                         }
                     }
-                    None => scalars(text, value, false, &mut places),
+                    None => scalars(text, value, false, &mut places)?,
                 }
             }
         }
@@ -114,10 +114,15 @@ fn of_value(text: &str, path: &str, value: &RawValue, places: &mut Vec<Place>) -
                 ..place
             }));
         }
-        (Some("data"), _) => scalars(text, value, true, places),
-        (Some("metadata"), Some("annotations")) => scalars(text, value, false, places),
+        (Some("data"), _) => scalars(text, value, true, places)?,
+        (Some("metadata"), Some("annotations")) => scalars(text, value, false, places)?,
+        (Some("metadata"), None) => {
+            for annotations in Fields::of(value.get())?.all("annotations") {
+                scalars(text, annotations, false, places)?;
+            }
+        }
         (Some("metadata" | "type" | "kind" | "apiVersion" | "immutable"), _) => {}
-        (Some(_), _) => scalars(text, value, false, places),
+        (Some(_), _) => scalars(text, value, false, places)?,
     }
     Some(())
 }
@@ -126,7 +131,7 @@ fn of_value(text: &str, path: &str, value: &RawValue, places: &mut Vec<Place>) -
 pub(super) fn texts(text: &str, holds: impl Fn(&str) -> bool) -> Option<Vec<Place>> {
     let whole: &RawValue = serde_json::from_str(text).ok()?;
     let mut places = Vec::new();
-    scalars(text, whole, false, &mut places);
+    scalars(text, whole, false, &mut places)?;
     places.retain(|place| {
         let value = text.get(place.range.clone()).unwrap_or_default();
         serde_json::from_str::<String>(value).is_ok_and(|value| holds(&value))
@@ -134,25 +139,32 @@ pub(super) fn texts(text: &str, holds: impl Fn(&str) -> bool) -> Option<Vec<Plac
     Some(places)
 }
 
-/// The strings and numbers in a value, however deep.
-fn scalars(text: &str, value: &RawValue, is_base64: bool, places: &mut Vec<Place>) {
-    let mut left = vec![value];
-    while let Some(value) = left.pop() {
+/// Deeper than any object of Kubernetes. Each level is read once more.
+const DEEP: usize = 64;
+
+/// Adds the strings and numbers in a value. `None`: it is too deep to be looked at.
+fn scalars(text: &str, value: &RawValue, is_base64: bool, places: &mut Vec<Place>) -> Option<()> {
+    let mut left = vec![(value, 0)];
+    while let Some((value, depth)) = left.pop() {
         let raw = value.get();
+        if raw.starts_with(['{', '[']) && depth >= DEEP {
+            return None;
+        }
         if raw.starts_with('{') {
-            let fields = Fields::of(raw).map_or(Vec::new(), |fields| fields.0);
-            left.extend(fields.into_iter().map(|(_, value)| value));
+            let fields = Fields::of(raw)?.0.into_iter();
+            left.extend(fields.map(|(_, value)| (value, depth + 1)));
         } else if raw.starts_with('[') {
-            left.extend(serde_json::from_str::<Vec<&RawValue>>(raw).unwrap_or_default());
-        } else if !matches!(raw, "null" | "true" | "false")
-            && let Some(start) = start(text, value)
-        {
+            let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+            left.extend(items.into_iter().map(|item| (item, depth + 1)));
+        } else if !matches!(raw, "null" | "true" | "false") {
+            let start = start(text, value)?;
             places.push(Place {
                 range: start..start + raw.len(),
                 is_base64,
             });
         }
     }
+    Some(())
 }
 
 /// Where a part of a text begins.

@@ -239,6 +239,22 @@ fn parts_of_a_value_are_hidden_that_a_guest_is_likely_to_take() {
 }
 
 #[test]
+fn what_a_guest_takes_out_of_a_stand_in_is_what_stands_for_that_part() {
+    let mut one = recording(vec![
+        get(
+            "Secret",
+            secret(json!({"a": STANDARD.encode("in-a-file\n")})),
+        ),
+        get("ConfigMap", json!({"data": {"a": "in-a-file"}})),
+    ]);
+    put_into(&mut one, &[]).unwrap();
+    let whole = answered(&one, 0)["data"]["a"].as_str().unwrap().to_owned();
+    let whole = String::from_utf8(STANDARD.decode(whole).unwrap()).unwrap();
+    assert_eq!(answered(&one, 1)["data"]["a"], whole.trim());
+    assert_ne!(whole.trim(), "in-a-file");
+}
+
+#[test]
 fn names_of_fields_and_numbers_stay() {
     let mut one = recording(vec![
         get(

@@ -21,11 +21,8 @@ const OF_SERVER: [&str; 7] = [
 /// The object as kubectl applied it, which repeats every field.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What kcp notes at the objects of workspaces: annotations, and beginnings of labels.
-const OF_KCP: [&str; 3] = [
-    "kcp.io/cluster",
-    "kcp.io/path",
-    "claimed.internal.apis.kcp.io/",
-];
+const OF_KCP: [&str; 2] = ["kcp.io/cluster", "kcp.io/path"];
+const CLAIMED_IN_KCP: &str = "claimed.internal.apis.kcp.io/";
 /// Fields that are as good as absent if they are empty.
 const EMPTY: [&str; 7] = [
     "",
@@ -171,7 +168,9 @@ fn normal(object: Option<&Value>) -> Option<Value> {
         metadata.remove("generateName");
         for pairs in ["annotations", "labels"] {
             let pairs = metadata.get_mut(pairs).and_then(Value::as_object_mut);
-            let noted = |key: &str| key == APPLIED || OF_KCP.iter().any(|own| key.starts_with(own));
+            let noted = |key: &str| {
+                key == APPLIED || OF_KCP.contains(&key) || key.starts_with(CLAIMED_IN_KCP)
+            };
             pairs
                 .into_iter()
                 .for_each(|pairs| pairs.retain(|key, _| !noted(key)));

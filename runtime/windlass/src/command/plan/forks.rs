@@ -126,12 +126,14 @@ impl Forks {
         Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
-    /// The place of the copy of a server, which is made unless there is one. `refused`: what its owner does not let it be read. A configuration may lead to a copy already: a provider may
-    /// have it of the hub.
+    /// The place of the copy of a server, which is made unless there is one. `refused`: what its owner does not let it be read. A configuration
+    /// may lead to a copy already: a provider may have it of the hub.
     fn of(&self, config: &ClusterConfig, refused: &Arc<RefusedClaims>, known: &mut Known) -> usize {
         let url = config.server();
         let mut forks = known.forks.iter();
-        let found = forks.position(|fork| fork.url == url || fork.config.same_way(config));
+        let found = forks.position(|fork| {
+            fork.url == url || (fork.config.server() == url && fork.config.same_way(config))
+        });
         if let Some(place) = found {
             let fork = &mut known.forks[place];
             if fork.url != url && !fork.config.same(config) {
@@ -252,6 +254,7 @@ impl Reads {
             }
         };
         let collection = collection(&path);
+        let asked = path.clone();
         let unreachable = |why: String| OriginError::Unreachable(why);
         let cluster = tokio::time::timeout(ENGAGING, engaged).await;
         let cluster = cluster.map_err(|_| unreachable(format!("{} is not engaged", self.name)))?;
@@ -264,10 +267,17 @@ impl Reads {
             return Ok(body);
         }
         // The endpoint of all workspaces lacks such objects without a word, and so does a run.
-        let is_refused = code == 403 && self.refused.contains(&collection);
+        let is_refused = code == 403 && self.refused.contains(&collection) && !is_namespace(&asked);
         let code = if is_refused { 404 } else { code };
         Err(OriginError::Answered { code, body })
     }
+}
+
+/// Whether a path is one of a namespace. One that may not be read is there all the same.
+fn is_namespace(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    let name = path.strip_prefix("/api/v1/namespaces/");
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// The group and the plural that a path is about.

@@ -10,10 +10,10 @@ use windlass_sandbox::RecordOptions;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct RecordSpec {
-    /// How many of the last runs that failed are kept, one of a key. More than 0 records every run, each in an instance of its own. Default: 5.
+    /// The last failed runs that are kept, one of a key; above 0 every run has an instance of its own. Default: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failures: Option<Within<u32, 0, 20>>,
-    /// How many of the last sampled runs that succeeded are kept, one of a key. Default: 0.
+    /// The last sampled runs that are kept, one of a key. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sample: Option<Within<u32, 0, 20>>,
     /// The least time between two sampled runs. Default: 1m.
