@@ -8,7 +8,7 @@ mod identity;
 mod state;
 mod steps;
 
-pub use compare::Difference;
+pub use compare::{Difference, Mismatch, mismatches, shown};
 pub use fault::{CallName, Effect, Fault};
 pub use state::{Noise, State};
 pub use steps::{Pause, Place, Script};
@@ -81,7 +81,7 @@ impl Case {
     /// Whether a project has cases.
     #[must_use]
     pub fn exist(project: &Path) -> bool {
-        // Two of one name are told by `all`.
+        // A project in which two cases have one name has cases: `all` refuses them.
         Self::found(project).map_or(true, |found| !found.is_empty())
     }
 

@@ -456,8 +456,8 @@ impl Current {
     async fn reconcile(&self, context: Context) -> Result<Action, Failure> {
         let guest = &self.guest;
         let recordings = &guest.history.recordings;
-        let run = recordings.begin(guest, &context);
-        let run = run.filter(|_| self.code.is_recordable());
+        let begun = || recordings.begin(guest, &context);
+        let run = self.code.is_recordable().then(begun).flatten();
         let tape = run.as_ref().map(|run| run.tape.clone());
         let outcome = self.code.reconcile(guest.clone(), context, tape).await;
         if let Some(run) = run {

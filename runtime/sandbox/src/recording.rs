@@ -1,11 +1,12 @@
 //! A recording: all inputs and calls of one run, with which it can be [replayed](crate::replay). Entry point: [`Recording`].
 //!
-//! * [`steps`]: the calls with their answers, and log lines.
+//! * [`steps`]: the calls with their answers, and log lines; [`shown`] is a line about each call.
 //! * [`text`]: objects, verbatim.
 //! * [`stand_ins`]: what stands in place of the values of Secrets.
 //! * [`contract`]: from and to the types of the contract.
 
 pub(crate) mod contract;
+mod shown;
 pub(crate) mod stand_ins;
 mod steps;
 mod text;
@@ -273,10 +274,12 @@ impl Recording {
     /// What `windlass test` asks of the guest: of a run that failed, not to do that again; of one that succeeded, to do the same.
     #[must_use]
     pub fn must(&self) -> Must {
-        self.must.unwrap_or(match self.outcome.is_failure() {
-            true => Must::Differ,
-            false => Must::Same,
-        })
+        let usual = if self.outcome.is_failure() {
+            Must::Differ
+        } else {
+            Must::Same
+        };
+        self.must.unwrap_or(usual)
     }
 
     /// Its calls with their answers, in order.

@@ -58,9 +58,10 @@ impl Sandbox {
         let guest = guest(recording)?;
         let outcome = code.play(guest, recording, cluster, tape.clone()).await;
         let played = tape.played();
-        let ended = match played.is_cut {
-            true => recording.outcome.clone(),
-            false => Outcome::of(&outcome),
+        let ended = if played.is_cut {
+            recording.outcome.clone()
+        } else {
+            Outcome::of(&outcome)
         };
         let divergence = played.divergence.or_else(|| {
             let recorded = recording.outcome.clone();

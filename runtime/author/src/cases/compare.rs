@@ -72,14 +72,11 @@ pub(super) fn equal(
     found: Option<&Json>,
     differences: &mut Vec<Difference>,
 ) {
-    let mut mismatches = Vec::new();
-    match (expected, found) {
-        (Some(expected), Some(found)) => {
-            differ_exactly(expected, found, String::new(), &mut mismatches);
-        }
-        (None, None) => {}
-        (expected, found) => mismatches.push((String::new(), expected.cloned(), found.cloned())),
-    }
+    let mismatches = match (expected, found) {
+        (Some(expected), Some(found)) => mismatches(expected, found),
+        (None, None) => Vec::new(),
+        (expected, found) => vec![(String::new(), expected.cloned(), found.cloned())],
+    };
     let differing = mismatches.into_iter();
     differences.extend(differing.map(|(path, expected, found)| Difference {
         step: None,
@@ -127,7 +124,16 @@ pub(super) fn no_event(cluster: &str, expected: &Json, events: &[Json]) -> Diffe
     }
 }
 
-type Mismatch = (String, Option<Json>, Option<Json>);
+/// A field that differs: its path, the expected value and the actual one.
+pub type Mismatch = (String, Option<Json>, Option<Json>);
+
+/// Every field that differs between two values, in both directions.
+#[must_use]
+pub fn mismatches(expected: &Json, found: &Json) -> Vec<Mismatch> {
+    let mut mismatches = Vec::new();
+    differ_exactly(expected, found, String::new(), &mut mismatches);
+    mismatches
+}
 
 fn differ(expected: &Json, found: Option<&Json>, path: String, mismatches: &mut Vec<Mismatch>) {
     match (expected, found) {
@@ -192,7 +198,9 @@ impl fmt::Display for Difference {
     }
 }
 
-fn shown(value: &Option<Json>) -> String {
+/// A value for people, cut to a bound.
+#[must_use]
+pub fn shown(value: &Option<Json>) -> String {
     let Some(value) = value else {
         return "nothing".to_owned();
     };
@@ -208,7 +216,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn mismatches(expected: &Json, found: &Json) -> Vec<String> {
+    fn paths(expected: &Json, found: &Json) -> Vec<String> {
         let mut differences = Vec::new();
         present("alpha", expected, Some(found), &mut differences);
         differences
@@ -221,20 +229,20 @@ mod tests {
     fn only_what_is_expected_is_compared() {
         let found = json!({"a": {"b": 1, "c": 2}, "l": [{"x": 1, "y": 2}], "n": null});
         assert_eq!(
-            mismatches(
+            paths(
                 &json!({"a": {"b": 1}, "l": [{"x": 1}], "n": null, "gone": null}),
                 &found
             ),
             [""; 0]
         );
         assert_eq!(
-            mismatches(&json!({"a": {"b": 2, "d": 1}}), &found),
+            paths(&json!({"a": {"b": 2, "d": 1}}), &found),
             ["a.b", "a.d"]
         );
-        assert_eq!(mismatches(&json!({"l": []}), &found), ["l"]);
-        assert_eq!(mismatches(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
-        assert_eq!(mismatches(&json!({"a": null}), &found), ["a"]);
-        assert_eq!(mismatches(&json!({"a": "text"}), &found), ["a"]);
+        assert_eq!(paths(&json!({"l": []}), &found), ["l"]);
+        assert_eq!(paths(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
+        assert_eq!(paths(&json!({"a": null}), &found), ["a"]);
+        assert_eq!(paths(&json!({"a": "text"}), &found), ["a"]);
     }
 
     #[test]

@@ -86,16 +86,17 @@ impl Taped<'_> {
     /// As [`Self::result`], for what is asked of a cluster.
     async fn operation<T>(
         &mut self,
-        cluster: &Handle,
+        handle: Handle,
         operation: Operation,
-        call: impl for<'a> FnOnce(&'a mut Call) -> BoxFuture<'a, Result<T, Refused>> + Send,
+        call: impl for<'a> FnOnce(&'a mut Call, Handle) -> BoxFuture<'a, Result<T, Refused>> + Send,
     ) -> Result<T, Refused>
     where
         T: Send,
         Result<T, ApiError>: Answered,
     {
-        let cluster = self.cluster(cluster)?;
-        self.result(Asked::Do { cluster, operation }, call).await
+        let cluster = self.cluster(&handle)?;
+        let asked = Asked::Do { cluster, operation };
+        self.result(asked, |own| call(own, handle)).await
     }
 }
 
@@ -124,9 +125,8 @@ impl HostCluster for Taped<'_> {
             key: key.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.get(own, kind, key, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.get(cluster, kind, key, options).boxed()
         })
         .await
     }
@@ -141,9 +141,8 @@ impl HostCluster for Taped<'_> {
             kind: kind.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.list(own, kind, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.list(cluster, kind, options).boxed()
         })
         .await
     }
@@ -160,9 +159,8 @@ impl HostCluster for Taped<'_> {
             object: object.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.create(own, kind, object, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.create(cluster, kind, object, options).boxed()
         })
         .await
     }
@@ -179,9 +177,8 @@ impl HostCluster for Taped<'_> {
             object: object.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.update(own, kind, object, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.update(cluster, kind, object, options).boxed()
         })
         .await
     }
@@ -202,9 +199,8 @@ impl HostCluster for Taped<'_> {
             patch: patch.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.patch(own, kind, key, patch_type, patch, options)
+        self.operation(cluster, asked, |call, cluster| {
+            call.patch(cluster, kind, key, patch_type, patch, options)
                 .boxed()
         })
         .await
@@ -222,9 +218,8 @@ impl HostCluster for Taped<'_> {
             object: object.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.apply(own, kind, object, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.apply(cluster, kind, object, options).boxed()
         })
         .await
     }
@@ -241,9 +236,8 @@ impl HostCluster for Taped<'_> {
             key: key.clone().into(),
             options: options.clone().into(),
         };
-        let own = borrowed(&cluster);
-        self.operation(&cluster, asked, |call| {
-            call.delete(own, kind, key, options).boxed()
+        self.operation(cluster, asked, |call, cluster| {
+            call.delete(cluster, kind, key, options).boxed()
         })
         .await
     }
@@ -364,9 +358,4 @@ impl clock::Host for Taped<'_> {
         });
         trap.map(|()| now)
     }
-}
-
-/// The same handle, lent again.
-fn borrowed(handle: &Handle) -> Handle {
-    Resource::new_borrow(handle.rep())
 }

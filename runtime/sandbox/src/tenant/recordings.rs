@@ -4,7 +4,6 @@
 //! * Nothing is kept before the values of Secrets have [stand-ins](crate::recording::stand_ins).
 //! * What is kept is charged to the tenant. A recording that does not fit is dropped, and its run goes on.
 
-use crate::guest_clock::GuestClock;
 use crate::options::Rate;
 use crate::recording::{CONTRACT, FORMAT, Limits, Outcome, Recording, Request as RecordedRequest};
 use crate::recording::{Step, stand_ins};
@@ -207,7 +206,7 @@ impl Recordings {
             asked,
             id: context.id,
             request: context.request.clone(),
-            time: now(&guest.history.clock),
+            time: guest.history.clock.now(),
             cancelled: context.cancelled().clone(),
         })
     }
@@ -370,10 +369,6 @@ impl State {
     }
 }
 
-fn now(clock: &GuestClock) -> jiff::Timestamp {
-    clock.now()
-}
-
 /// Makes the file of a run. `None`: it is not kept.
 fn write(
     run: Recorded,
@@ -473,3 +468,6 @@ impl From<&crate::options::Limits> for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

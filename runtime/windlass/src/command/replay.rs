@@ -1,6 +1,5 @@
 //! `windlass replay`: runs recordings again, offline. Entry points: [`execute`], and [`Player`] for `windlass test`.
 
-mod differences;
 mod text;
 
 use crate::cli::{Format, ReplayArgs};
@@ -38,7 +37,7 @@ pub(crate) async fn execute(args: ReplayArgs, format: Format, engine: Options) -
         anstream::println!("{}", serde_json::to_string_pretty(&schema)?);
         return Ok(super::DONE);
     }
-    // All of them first: a wrong one is told before a guest is built.
+    // All files first: a wrong one ends the command before a guest is built.
     let recordings = args.files.iter().map(|file| read(file));
     let recordings: Vec<Recording> = recordings.collect::<Result<_>>()?;
     let guests = match &args.guest {
@@ -70,6 +69,12 @@ pub(crate) async fn execute(args: ReplayArgs, format: Format, engine: Options) -
 /// # Errors
 /// When there is none, or it is no recording that this program can play.
 pub(super) fn read(file: &Path) -> Result<Recording> {
+    if !file.is_file() {
+        bail!(
+            "{}: no such file: name one that `windlass record` has written",
+            file.display()
+        );
+    }
     let text = file::read(file, MOST).with_context(|| format!("read {}", file.display()))?;
     Recording::parse(&text).with_context(|| file.display().to_string())
 }

@@ -33,7 +33,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Without a value. `scope`: who has the recording.
+    /// No values yet. `scope`: the tenant of the recording.
     pub(super) fn of(scope: &str) -> Self {
         Self {
             noise: Noise::of(scope),

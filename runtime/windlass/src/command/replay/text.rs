@@ -1,8 +1,8 @@
 //! What a replay says. Entry points: [`summary`] and [`divergence`].
 
-use super::differences::differences;
 use crate::output::count;
 use serde_json::{Value as Json, json};
+use windlass_author::cases::{mismatches, shown};
 use windlass_sandbox::Divergence;
 use windlass_sandbox::recording::{Asked, Operation, Recording, Request, Step, Text};
 
@@ -77,6 +77,20 @@ pub(super) fn as_json(found: &Divergence) -> Json {
         }
         Divergence::Outcome { recorded, ended } => json!({"recorded": recorded, "ended": ended}),
     }
+}
+
+/// Most fields that are shown.
+const SHOWN: usize = 10;
+
+/// A line for each field that differs: what was recorded, and what came.
+fn differences(recorded: &Json, called: &Json) -> Vec<String> {
+    let all = mismatches(recorded, called);
+    let lines = all.iter().take(SHOWN);
+    let lines =
+        lines.map(|(path, one, other)| format!("{path}: {} → {}", shown(one), shown(other)));
+    let more = all.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    lines.chain(more).collect()
 }
 
 /// Where two calls of the same name differ: in their objects, or else in their arguments.
