@@ -337,10 +337,16 @@ fn values_are_merged_into_the_config_and_are_in_no_problem() {
     assert_eq!(named, [token.clone(), more.clone()]);
     let values = &mut world.objects.values;
     values.insert(token.clone(), text("deep: {y: hunter2}\nb: [1]\n"));
-    values.insert(more.clone(), text("{\"b\": 2}"));
+    values.insert(more.clone(), text("{\"b\": 2, \"note\": \"plain\"}"));
     assert_eq!(world.join(), reasons(&[]));
-    let config = json!({"a": 1, "deep": {"x": 1, "y": "hunter2"}, "b": 2});
+    let config = json!({"a": 1, "deep": {"x": 1, "y": "hunter2"}, "b": 2, "note": "plain"});
     assert_eq!(world.config("team-a/x"), config);
+    let hidden: Vec<_> = world
+        .last
+        .reconcilers()
+        .map(|it| it.1.secrets.clone())
+        .collect();
+    assert_eq!(hidden, [["hunter2"]], "recordings hide what is of Secrets");
     // A value that cannot be used keeps the last good config, and is not shown.
     for bad in [
         Values::Absent,
