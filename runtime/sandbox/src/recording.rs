@@ -1,9 +1,9 @@
-//! A recording: all inputs and calls of one run, with which it can be [replayed](crate::replay). Entry point: [`Recording`].
+//! A recording: all inputs and calls of one run, with which it can be replayed. Entry point: [`Recording`].
 //!
-//! * [`steps`]: the calls with their answers, and log lines; [`shown`] is a line about each call.
-//! * [`text`]: objects, verbatim.
-//! * [`stand_ins`]: what stands in place of the values of Secrets.
-//! * [`contract`]: from and to the types of the contract.
+//! * `steps`: the calls with their answers, and log lines; `shown` is a line about each call.
+//! * `text`: objects, verbatim.
+//! * `stand_ins`: what stands in place of the values of Secrets.
+//! * `contract`: from and to the types of the contract.
 
 pub(crate) mod contract;
 mod shown;
