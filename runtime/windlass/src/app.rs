@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) loaded: AtomicBool,
     /// When the program started to serve.
     pub(crate) started: Instant,
+    /// The same on the clock of this machine.
+    pub(crate) since: jiff::Timestamp,
     /// A heartbeat for each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// Sends rollbacks to the reconcilers.
@@ -96,6 +98,7 @@ impl App {
             awaited: ArcSwapOption::empty(),
             loaded: AtomicBool::new(false),
             started: Instant::now(),
+            since: jiff::Timestamp::now(),
             heartbeats,
             rollbacks,
             admin_problems: ArcSwap::default(),

@@ -9,13 +9,13 @@ mod owners;
 mod read;
 pub(super) mod status;
 
-use crate::app::App;
+use crate::app::{App, machine};
 use crate::config::kinds::{API_VERSION, Class, Identity, Kind};
 use crate::config::load::{Configuration, Merged, Outcome};
 use crate::config::objects::{Accepted, Holding, Objects, ValueSource, Values, Verdict};
 use arc_swap::ArcSwapOption;
 use futures::future::select_all;
-use owners::Owners;
+use owners::{Owner, Owners};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,11 +66,12 @@ pub(super) struct Feed {
     outcomes: Arc<Outcomes>,
 }
 
-/// The name under which this process handles objects: its Lease; empty: it is in no election.
-fn owner(app: &App) -> String {
-    let election = app.manager.election();
-    let lease = election.map(|lease| format!("{}/{}", lease.namespace, lease.name));
-    lease.unwrap_or_default()
+/// The name under which this process handles objects.
+fn owner(app: &App) -> Owner {
+    match app.manager.election() {
+        Some(lease) => Owner::lease(&lease.namespace, &lease.name),
+        None => Owner::process(app.since, &machine()),
+    }
 }
 
 impl Watches {

@@ -48,6 +48,30 @@ async fn each_process_handles_the_objects_of_its_class() -> Result<()> {
 }
 
 #[tokio::test]
+async fn of_two_processes_without_an_election_the_second_waits_once_the_first_writes_again()
+-> Result<()> {
+    let hub = MemoryHub::start().await?;
+    fs::copy(guest("hello"), hub.project.path().join("guest.wasm"))?;
+    hub.write_manager("plain.yaml", "")?;
+    hub.put(of_platform("x", Json::Null))?;
+    let ready = |status: &Json| has(status, "Ready True Reconciling");
+    let first = hub.run("plain.yaml", "first").await?;
+    let status = hub.status("x", "the one at work", ready).await?;
+    let owner = status["owner"].as_str().unwrap_or_default().to_owned();
+    assert!(owner.starts_with("process since 20"), "{status}");
+    let mut second = hub.run("plain.yaml", "second").await?;
+    // It takes the first for its predecessor and begins; then the first writes its name again.
+    let waits = "another process, which is in no election either";
+    second.program.line_with(waits, SOON).await?;
+    hub.put(of_platform("y", Json::Null))?;
+    let back = |status: &Json| ready(status) && status["owner"] == owner;
+    hub.status("y", "the first, which goes on", back).await?;
+    assert_eq!(known(&hub.project, &first).await?, ["team-a/x", "team-a/y"]);
+    assert_eq!(known(&hub.project, &second).await?, [Json::Null; 0]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn of_two_elections_of_a_class_the_second_says_that_it_waits() -> Result<()> {
     let hub = MemoryHub::start().await?;
     fs::copy(guest("hello"), hub.project.path().join("guest.wasm"))?;

@@ -32,7 +32,7 @@ pub(crate) struct ReconcilerStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
-    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    /// Who handles it: the Lease of its processes, `NAMESPACE/NAME`, or one process, which is in no election.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) owner: String,
     /// Accepted: its document is valid and its tenant is known. Loaded: its guest serves as the document asks. Ready: it reconciles.
@@ -113,7 +113,7 @@ pub(crate) struct TenantStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
-    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    /// Who handles it: the Lease of its processes, `NAMESPACE/NAME`, or one process, which is in no election.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) owner: String,
     /// Accepted: its document is valid and in effect. Ready: the same, and it has each namespace that it claims.
@@ -133,7 +133,7 @@ pub(crate) struct ProviderStatus {
     /// When the process that leads was here last: a few minutes ago, or none runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_heartbeat_time: String,
-    /// The Lease of the processes that handle it, `NAMESPACE/NAME`. Absent: they hold no election.
+    /// Who handles it: the Lease of its processes, `NAMESPACE/NAME`, or one process, which is in no election.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) owner: String,
     /// Accepted: its document is valid and in effect. Ready: it has read its source, and can use all of it.

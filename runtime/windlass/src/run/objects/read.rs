@@ -1,6 +1,6 @@
 //! Reads objects of the local cluster. Entry points: [`objects`] and [`values`].
 
-use super::owners::Heartbeats;
+use super::owners::{Heartbeats, Owner};
 use crate::config::kinds::Kind;
 use crate::config::kinds::status::ReconcilerStatus;
 use crate::config::objects::{Object, Objects, ValueSource, Values};
@@ -63,8 +63,10 @@ pub(super) fn objects(
         let all = watch.objects().into_iter();
         let read = all.filter_map(|object| read(*kind, &object));
         for (object, owner, heartbeat) in read.filter(|(object, ..)| class_of(object) == class) {
-            let last = heartbeats.entry(owner).or_default();
-            *last = heartbeat.max(std::mem::take(last));
+            if let Some(owner) = owner {
+                let last = heartbeats.entry(owner).or_default();
+                *last = heartbeat.max(std::mem::take(last));
+            }
             objects.push(object);
         }
     }
@@ -86,14 +88,14 @@ fn class_of(object: &Object) -> &str {
 }
 
 /// An object, its owner, and the last heartbeat of that one.
-fn read(kind: Kind, object: &HubObject) -> Option<(Object, String, String)> {
+fn read(kind: Kind, object: &HubObject) -> Option<(Object, Option<Owner>, String)> {
     // The server has checked its shape.
     let fields: Fields = object.parse().ok()?;
     let key = object.key();
     // A status of another shape is replaced.
     let status = fields.status.unwrap_or_default();
     let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
-    let (owner, heartbeat) = (text("owner"), text("lastHeartbeatTime"));
+    let (owner, heartbeat) = (Owner::read(&text("owner")), text("lastHeartbeatTime"));
     let status = Some(status).filter(|_| kind == Kind::Reconciler);
     let status = status.as_ref();
     let record = status.and_then(|status| Record::deserialize(status).ok());

@@ -34,7 +34,7 @@ impl Sources {
             controllers: controllers.map(|of| (of.name.clone(), of)).collect(),
             providers: providers.map(|of| (of.name.clone(), of)).collect(),
             reconcilers: app.statuses.all(),
-            owner: owner(app),
+            owner: owner(app).to_string(),
             now: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
         }
     }
