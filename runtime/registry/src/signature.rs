@@ -3,7 +3,7 @@
 //! Read are the two formats of cosign: Sigstore bundles that refer to the image, and the older payloads behind a tag `….sig`. A signature
 //! counts only if it says that it signs an image: an attestation about an image, by the same key, may say anything about it.
 //! Of a signature by a key that the operator names, certificates, transparency logs and timestamps are not looked at: the key is all the
-//! trust there is. A keyless one, in a bundle, has all of these: [`keyless`] says what must hold for it.
+//! trust there is. A keyless one has all of these, in a bundle or in annotations: [`keyless`] says what must hold for it.
 
 mod der;
 mod trusted_root;
@@ -19,6 +19,7 @@ pub use key::{KeyError, PublicKey};
 pub use keyless::{KeylessError, KeylessSigner};
 pub use trusted_root::TrustedRootError;
 
+pub(crate) use simple::Beside;
 pub(crate) use trusted_root::TrustedRoot;
 
 use crate::digest::ImageDigest;
@@ -29,8 +30,6 @@ pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 pub(crate) const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The annotation of a layer [`SIMPLE`] that holds the signature.
 pub(crate) const SIMPLE_SIGNATURE: &str = "dev.cosignproject.cosign/signature";
-/// The annotation that holds the certificate of a keyless one.
-pub(crate) const SIMPLE_CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 
 /// What cosign says that it signs, in either format: an image, by its digest.
 const SIGNS_IMAGE: &str = "https://sigstore.dev/cosign/sign/v1";
@@ -45,9 +44,9 @@ pub(crate) enum Signature {
     Simple {
         payload: String,
         signature: String,
-        /// A certificate is beside it: a keyless signature.
+        /// `None`: it is by a key, and not keyless.
         #[serde(default)]
-        has_certificate: bool,
+        beside: Option<Beside>,
     },
 }
 
@@ -80,11 +79,6 @@ pub enum SignatureError {
         "is keyless, by a certificate, and only the keys in spec.guests.signatures.keys count: name its signer in spec.guests.signatures.keyless, or sign the image with cosign sign --key too"
     )]
     Keyless,
-    /// A certificate stands for its key, in a format that lacks the proof of its log.
-    #[error(
-        "is keyless in the older format of cosign, which does not count: sign the image with cosign 3, which writes bundles"
-    )]
-    OldKeyless,
     /// A certificate stands for its key.
     #[error(transparent)]
     Certificate(#[from] KeylessError),
@@ -106,17 +100,8 @@ pub(crate) fn verify(
             Signature::Simple {
                 payload,
                 signature: signed,
-                has_certificate,
-            } => match simple::verify(payload, signed, image, trust.keys) {
-                Err(SignatureError::OtherKey) if *has_certificate => {
-                    Err(if trust.signers.is_empty() {
-                        SignatureError::Keyless
-                    } else {
-                        SignatureError::OldKeyless
-                    })
-                }
-                verified => verified,
-            },
+                beside,
+            } => simple::verify((payload, signed, beside.as_ref()), image, trust),
         };
         let error = match verified {
             Ok(()) => return Ok(()),

@@ -4,7 +4,7 @@ use super::{MAX_MANIFEST, Session};
 use crate::digest::ImageDigest;
 use crate::error::RegistryError;
 use crate::manifest::{Descriptor, Manifest};
-use crate::signature::{BUNDLE, SIMPLE, SIMPLE_CERTIFICATE, SIMPLE_SIGNATURE, Signature};
+use crate::signature::{BUNDLE, Beside, SIMPLE, SIMPLE_SIGNATURE, Signature};
 use http::{Method, StatusCode};
 
 /// Signatures of each format that are looked at: the newest, which registries and signers append. A user who may push can add more, and so
@@ -51,7 +51,7 @@ impl Session<'_> {
                     found.push(Signature::Simple {
                         payload,
                         signature,
-                        has_certificate: layer.annotations[SIMPLE_CERTIFICATE].is_string(),
+                        beside: Beside::read(&layer.annotations),
                     });
                 }
             }

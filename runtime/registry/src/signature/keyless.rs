@@ -10,7 +10,7 @@
 //! It does not say that nobody else has been given the certificate of that identity: watch the logs for that.
 
 use super::certificate::Certificate;
-use super::log_entry::LogEntry;
+use super::log_entry::{LogEntry, Promised};
 use super::timestamp;
 use super::trusted_root::TrustedRoot;
 use base64::Engine as _;
@@ -90,7 +90,7 @@ pub enum KeylessError {
     },
 }
 
-/// What a bundle has beside a keyless signature.
+/// What a keyless signature has beside it, as a bundle has it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Material {
@@ -161,6 +161,24 @@ pub(super) fn verify(
 }
 
 impl Material {
+    /// Of the older format.
+    pub(super) fn of(
+        certificate: CertificateDer<'_>,
+        entry: Option<Promised>,
+        timestamp: Option<String>,
+    ) -> Self {
+        let timestamp = timestamp.map(|signed_timestamp| SignedTimestamp { signed_timestamp });
+        Self {
+            certificate: RawBytes {
+                raw_bytes: STANDARD.encode(certificate),
+            },
+            tlog_entries: entry.into_iter().map(LogEntry::from).collect(),
+            timestamp_verification_data: Timestamps {
+                rfc3161_timestamps: timestamp.into_iter().collect(),
+            },
+        }
+    }
+
     /// When the signature was made, as logs and authorities of timestamps say: at least one time.
     fn times(
         &self,

@@ -3,6 +3,7 @@
 //! An entry counts if its body is about this signature, this certificate and what was signed, and a log of the trusted root has it: a path of
 //! hashes leads from the body to a root of the log's tree, and the log has signed that root. The time at which the first version took the
 //! entry is signed beside it. The second version has none.
+//! In cosign's older format an entry has no path. There the log has signed, with the time, that it takes the entry, which is enough.
 
 use super::keyless::{KeylessError, Signed};
 use super::trusted_root::{Log, TrustedRoot};
@@ -35,6 +36,47 @@ pub(super) struct LogEntry {
     inclusion_promise: Option<Promise>,
     inclusion_proof: Option<Proof>,
     canonicalized_body: String,
+    /// Of the older format.
+    #[serde(skip)]
+    needs_no_proof: bool,
+}
+
+/// An entry, as the older format has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Promised {
+    signed_entry_timestamp: String,
+    payload: PromisedPayload,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromisedPayload {
+    body: String,
+    integrated_time: u64,
+    log_index: u64,
+    /// In hex.
+    #[serde(rename = "logID")]
+    log_id: String,
+}
+
+impl From<Promised> for LogEntry {
+    fn from(promised: Promised) -> Self {
+        let payload = promised.payload;
+        Self {
+            log_id: LogId {
+                key_id: base64_of_hex(&payload.log_id),
+            },
+            log_index: payload.log_index,
+            integrated_time: payload.integrated_time,
+            inclusion_promise: Some(Promise {
+                signed_entry_timestamp: promised.signed_entry_timestamp,
+            }),
+            inclusion_proof: None,
+            canonicalized_body: payload.body,
+            needs_no_proof: true,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -93,9 +135,11 @@ impl LogEntry {
         ))?;
         let body = decode(&self.canonicalized_body)?;
         check_body(&body, signed)?;
-        let proof = self.inclusion_proof.as_ref();
-        let proof = proof.ok_or(KeylessError::Entry("without a proof that the log has it"))?;
-        proof.check(log, &body)?;
+        match &self.inclusion_proof {
+            Some(proof) => proof.check(log, &body)?,
+            None if self.needs_no_proof => {}
+            None => return Err(KeylessError::Entry("without a proof that the log has it")),
+        }
         let Some(promise) = &self.inclusion_promise else {
             return Ok((log, None));
         };
@@ -297,6 +341,17 @@ fn is(text: &Json, bytes: &[u8]) -> bool {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is no hex becomes the name of no log.
+fn base64_of_hex(text: &str) -> String {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let digits = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+    STANDARD.encode(bytes.unwrap_or_default())
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, KeylessError> {

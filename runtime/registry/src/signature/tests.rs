@@ -87,7 +87,7 @@ impl Signer {
         Signature::Simple {
             payload,
             signature,
-            has_certificate: false,
+            beside: None,
         }
     }
 }
@@ -104,7 +104,7 @@ fn keyless(signature: Signature) -> Signature {
         } => Signature::Simple {
             payload,
             signature,
-            has_certificate: true,
+            beside: Beside::read(&json!({"dev.sigstore.cosign/certificate": "any"})),
         },
     }
 }
@@ -218,7 +218,7 @@ fn every_changed_byte_of_a_signed_payload_ends_its_signature() {
         let changed = Signature::Simple {
             payload,
             signature: signature.clone(),
-            has_certificate: false,
+            beside: None,
         };
         assert!(
             verify(&[changed], image(), &by(&[signer.public()])).is_err(),

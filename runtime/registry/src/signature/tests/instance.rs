@@ -63,8 +63,8 @@ impl Instance {
         (vec![signer], root)
     }
 
-    /// A signature of an image by a certificate of the year 2026 or so, with its entry in the log.
-    fn sign(&self, image: ImageDigest, time: u64) -> Json {
+    /// A signer with its certificate of the year 2026 or so.
+    fn certify(&self) -> (Signer, rcgen::Certificate) {
         let (key, mut params) = (
             RcgenPair::generate().unwrap(),
             CertificateParams::new(Vec::new()).unwrap(),
@@ -86,9 +86,13 @@ impl Instance {
             key.serialized_der(),
             &SystemRandom::new(),
         );
-        let Signature::Bundle(text) =
-            Signer::P256(pair.unwrap()).bundle(&statement(image, SIGNS_IMAGE))
-        else {
+        (Signer::P256(pair.unwrap()), certificate)
+    }
+
+    /// A signature of an image by a certificate of the year 2026 or so, with its entry in the log.
+    fn sign(&self, image: ImageDigest, time: u64) -> Json {
+        let (signer, certificate) = self.certify();
+        let Signature::Bundle(text) = signer.bundle(&statement(image, SIGNS_IMAGE)) else {
             panic!("made so")
         };
         let mut bundle: Json = serde_json::from_str(&text).unwrap();
@@ -105,6 +109,42 @@ impl Instance {
             "tlogEntries": [self.log(&body.to_string(), time)],
         });
         bundle
+    }
+
+    /// The same in cosign's older format.
+    fn sign_simply(&self, image: ImageDigest, time: u64) -> (Signature, Json) {
+        let (signer, certificate) = self.certify();
+        let Signature::Simple {
+            payload, signature, ..
+        } = signer.simple(&payload(image, SIGNS_IMAGE))
+        else {
+            panic!("made so")
+        };
+        let body = json!({"apiVersion": "0.0.1", "kind": "hashedrekord", "spec": {
+            "data": {"hash": {"algorithm": "sha256", "value": ImageDigest::of(payload.as_bytes()).hex()}},
+            "signature": {"content": signature, "publicKey": {"content": STANDARD.encode(certificate.pem())}},
+        }});
+        let entry = self.log(&body.to_string(), time);
+        let id: String = self
+            .log
+            .id()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let log = json!({
+            "SignedEntryTimestamp": entry["inclusionPromise"]["signedEntryTimestamp"],
+            "Payload": {"body": entry["canonicalizedBody"], "integratedTime": time, "logIndex": 0, "logID": id},
+        });
+        let annotations = json!({
+            "dev.sigstore.cosign/certificate": certificate.pem(),
+            "dev.sigstore.cosign/bundle": log.to_string(),
+        });
+        let signature = Signature::Simple {
+            payload,
+            signature,
+            beside: Beside::read(&annotations),
+        };
+        (signature, annotations)
     }
 
     /// An entry with this body, the only one of the log.
@@ -214,8 +254,8 @@ fn the_entry_of_another_signature_by_the_same_signer_does_not_count() {
 }
 
 #[test]
-fn without_a_trusted_root_or_in_the_older_format_a_keyless_signature_does_not_count() {
-    let (instance, signer) = (Instance::new(), Signer::p256());
+fn without_a_trusted_root_a_keyless_signature_does_not_count() {
+    let instance = Instance::new();
     let (signers, _) = instance.trusts();
     let trust = Trust {
         keys: &[],
@@ -224,10 +264,65 @@ fn without_a_trusted_root_or_in_the_older_format_a_keyless_signature_does_not_co
     };
     let bundle = Signature::Bundle(instance.sign(image(), IN_2026).to_string());
     let missing = SignatureError::Certificate(KeylessError::NoTrustedRoot);
-    assert_eq!(verify(&[bundle], image(), &trust), Err(Some(missing)));
-    let simple = keyless(signer.simple(&payload(image(), SIGNS_IMAGE)));
-    let older = Err(Some(SignatureError::OldKeyless));
-    assert_eq!(verify(&[simple], image(), &trust), older);
+    let (simple, _) = instance.sign_simply(image(), IN_2026);
+    for signature in [bundle, simple] {
+        let error = verify(&[signature], image(), &trust);
+        assert_eq!(error, Err(Some(missing.clone())));
+    }
+}
+
+#[test]
+fn the_older_format_counts_if_its_log_has_promised_to_take_it() {
+    let (instance, stranger) = (Instance::new(), Instance::new());
+    let (signers, root) = instance.trusts();
+    let trust = Trust {
+        keys: &[],
+        signers: &signers,
+        root: Some(&root),
+    };
+    let check =
+        |signature: Signature| verify(&[signature], image(), &trust).map_err(Option::unwrap);
+    let (signature, annotations) = instance.sign_simply(image(), IN_2026);
+    assert_eq!(check(signature.clone()), Ok(()));
+    let with = |name: &str, value: Json| {
+        let mut annotations = annotations.clone();
+        annotations[format!("dev.sigstore.cosign/{name}")] = value;
+        let mut signature = signature.clone();
+        if let Signature::Simple { beside, .. } = &mut signature {
+            *beside = Beside::read(&annotations);
+        }
+        check(signature)
+    };
+    let error = |error: KeylessError| Err(SignatureError::Certificate(error));
+    assert_eq!(with("bundle", Json::Null), error(KeylessError::Entries(0)));
+    // An hour later than the log has signed.
+    let log = annotations["dev.sigstore.cosign/bundle"].as_str().unwrap();
+    let later = log.replace(&IN_2026.to_string(), &(IN_2026 + 3600).to_string());
+    let unsigned = KeylessError::Entry("with a time that its log has not signed");
+    assert_eq!(with("bundle", later.into()), error(unsigned));
+    let (_, other) = instance.sign_simply(image(), IN_2026);
+    let entry = with("bundle", other["dev.sigstore.cosign/bundle"].clone());
+    let about = KeylessError::Entry("about another signature, certificate or image");
+    assert_eq!(entry, error(about));
+    let unknown = KeylessError::Entry("of a log that the trusted root does not have");
+    let by_stranger = stranger.sign_simply(image(), IN_2026).0;
+    assert_eq!(check(by_stranger), error(unknown));
+    let late = check(instance.sign_simply(image(), IN_2028).0);
+    let is_late = matches!(
+        late,
+        Err(SignatureError::Certificate(KeylessError::Chain { .. }))
+    );
+    assert!(is_late, "{late:?}");
+    let other_image = instance.sign_simply(ImageDigest::of(b"other"), IN_2026).0;
+    assert_eq!(check(other_image), Err(SignatureError::OtherImage));
+    // A bundle has to have the proof itself.
+    let mut bundle = instance.sign(image(), IN_2026);
+    bundle["verificationMaterial"]["tlogEntries"][0]["inclusionProof"] = Json::Null;
+    let no_proof = KeylessError::Entry("without a proof that the log has it");
+    assert_eq!(
+        check(Signature::Bundle(bundle.to_string())),
+        error(no_proof)
+    );
 }
 
 /// What came of the look-up of an image that is pinned, on disk, and signed by an instance. Its registry is down.
