@@ -8,12 +8,14 @@
 //! | `/api/v1/explain?key=KEY` | why a key is not reconciled |
 //! | `/api/v1/configuration` | the documents that are not in effect |
 //! | `/api/v1/clusters`, `…/providers`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
+//! | `/api/v1/history` | what each reconciler did in the last hour, a minute an entry |
 //! | `/api/v1/election` | the leader |
 //! | `/api/v1/recordings` | the recordings of runs that are kept |
 //! | `/api/contents/v1/recordings/ID` | the file of a recording |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/record` | reconciles a key now, and records the run |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
+//! | `/console/` | a page for people, which asks all of that |
 //!
 //! If the Manager names further addresses, the probes and the metrics are served there too, each at its own. `access` says who may call
 //! the API; `callers` keeps web pages away from everything; `audit` reports what callers change.
@@ -23,6 +25,7 @@ mod addresses;
 mod audit;
 mod callers;
 mod conditions;
+mod console;
 mod election;
 mod exposition;
 mod listener;
@@ -34,7 +37,7 @@ pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
-use crate::status::view::RequeueRequest;
+use crate::status::view::{Items, RequeueRequest};
 use access::{Access, Caller};
 use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
@@ -126,10 +129,10 @@ fn only(router: Router<Arc<App>>, these: &str, access: &Arc<Access>) -> Router {
 }
 
 fn all(access: &Arc<Access>) -> Router {
-    let router = probes().merge(metrics_of(access)).merge(api(access)).fallback(|| async {
+    let router = probes().merge(metrics_of(access)).merge(api(access)).merge(console::pages()).fallback(|| async {
         Refused(
             StatusCode::NOT_FOUND,
-            "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, recordings, explain, configuration".to_owned(),
+            "no such path: see /console/, /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, recordings, explain, configuration".to_owned(),
         )
     });
     without_pages(router, access)
@@ -157,6 +160,12 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         .route(
             "/api/v1/tenants",
             get(|State(app): State<Arc<App>>| async move { Json(state::tenants(&app)) }),
+        )
+        .route(
+            "/api/v1/history",
+            get(|State(app): State<Arc<App>>| async move {
+                Json(Items::all(app.history.view(&app)))
+            }),
         )
         .route(
             "/api/v1/election",

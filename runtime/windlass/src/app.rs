@@ -10,6 +10,7 @@ use crate::config::kinds::ManagerSpec;
 use crate::config::load::Configuration;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
+use crate::status::history::History;
 use crate::status::pressure::Pressure;
 use crate::status::reconcilers::Statuses;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -53,6 +54,8 @@ pub(crate) struct App {
     pub(crate) since: jiff::Timestamp,
     /// A heartbeat for each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
+    /// What the reconcilers did in the last hour.
+    pub(crate) history: History,
     /// Sends rollbacks to the reconcilers.
     pub(crate) rollbacks: Rollbacks,
     /// Why the admin endpoints are not served as the Manager asks.
@@ -100,6 +103,7 @@ impl App {
             started: Instant::now(),
             since: jiff::Timestamp::now(),
             heartbeats,
+            history: History::default(),
             rollbacks,
             admin_problems: ArcSwap::default(),
             problem_count,

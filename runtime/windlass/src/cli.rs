@@ -165,6 +165,10 @@ pub(crate) enum Command {
     Kcp(KcpCommand),
     /// Show the state of a running manager
     Get(GetArgs),
+    /// Print the address of the page about a running manager, for a browser
+    ///
+    /// The address has the token of its caller. Who has the address can do what the caller may.
+    Console(AdminArgs),
     /// Make a running manager reconcile a key now
     Requeue(RequeueArgs),
     /// Make a running manager reconcile a key now, and record the run

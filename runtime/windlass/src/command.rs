@@ -6,6 +6,7 @@ pub(crate) mod build;
 pub(crate) mod check;
 mod client;
 pub(crate) mod completion;
+pub(crate) mod console;
 pub(crate) mod crds;
 pub(crate) mod dev;
 pub(crate) mod fleet;

@@ -74,6 +74,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Preflight(_)
         | Command::Plan(_)
         | Command::Get(_)
+        | Command::Console(_)
         | Command::Requeue(_)
         | Command::Record(_)
         | Command::Replay(_)
@@ -110,6 +111,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Plan(args) => command::plan::execute(args, format, engine).await,
             Command::Kcp(command) => command::kcp::execute(&command, format),
             Command::Get(args) => command::get::execute(args, format).await,
+            Command::Console(args) => command::console::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Record(args) => command::record::execute(args, format).await,
             Command::Replay(args) => command::replay::execute(args, format, engine).await,

@@ -26,6 +26,7 @@ use crate::reconcilers::{Reconcilers, Records, Sources};
 use crate::status::guest_metrics::GuestMetrics;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
+use crate::status::history;
 use crate::status::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::status::reconcilers::Statuses;
 use anyhow::{Context, Result, bail};
@@ -277,6 +278,7 @@ impl Process {
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
         let hot_keys = tokio::spawn(hot_keys::follow(app.manager.hot_keys(), app.clone()));
+        let history = tokio::spawn(history::follow(app.clone()));
         // In-memory clusters are served until the end of the drain.
         let simulated = options.simulated.clone();
         let idle = tokio::spawn(end_when_idle(options, app, stop.clone()));
@@ -288,6 +290,7 @@ impl Process {
         let report = idle.await.context("the wait to be idle ended early")?;
         pressure.abort();
         hot_keys.abort();
+        history.abort();
         status.inspect(tokio::task::JoinHandle::abort);
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;

@@ -4,6 +4,7 @@
 pub(crate) mod guest_metrics;
 pub(crate) mod reconcilers;
 pub(crate) mod heartbeat;
+pub(crate) mod history;
 pub(crate) mod pressure;
 pub(crate) mod process;
 pub(crate) mod guest_registry;

@@ -16,6 +16,8 @@ mod callers_in_a_cluster;
 mod cases;
 #[path = "program/check.rs"]
 mod check;
+#[path = "program/console.rs"]
+mod console;
 #[path = "program/crash.rs"]
 mod crash;
 #[path = "program/crds.rs"]

@@ -4,6 +4,7 @@ use super::registrations::Registration;
 use super::shared_queue::SharedQueue;
 use super::watches::RunningWatches;
 use crate::metrics::{AttemptCounts, FailedBy};
+use std::time::Duration;
 
 /// Most problems that a status lists.
 const MAX_PROBLEMS: usize = 20;
@@ -29,6 +30,8 @@ pub struct ControllerStatus {
     pub terminal: usize,
     /// Attempts that ended.
     pub attempts: AttemptCounts,
+    /// The time that they took, all together.
+    pub time: Duration,
     /// Those that failed, by the party at fault.
     pub failed_by: FailedBy,
     /// The latest error, as long as the last run of any key failed.
@@ -63,6 +66,7 @@ impl ControllerStatus {
             throttled: counts.throttled,
             terminal: counts.terminal,
             attempts: registration.metrics.counts(),
+            time: registration.metrics.time(),
             failed_by: registration.metrics.failed_by(),
             last_error: last_error.map(|message| message.to_string()),
             last_blame: last_blame.map(|blame| blame.as_str()),

@@ -116,6 +116,8 @@ pub(crate) struct ControllerMetrics {
     pub(super) times: Histogram,
     pub(super) waited: Histogram,
     pub(super) worked: Histogram,
+    /// Nanoseconds that attempts took, all together.
+    nanos: AtomicU64,
     /// By blame and reason; at most [`MAX_REASONS`].
     failures: Mutex<BTreeMap<(Blame, &'static str), u64>>,
     /// By the cluster's id. Holds none of a cluster that has left.
@@ -136,6 +138,7 @@ impl ControllerMetrics {
             times: Histogram::new(RECONCILE_BUCKETS),
             waited: Histogram::new(QUEUE_BUCKETS),
             worked: Histogram::new(QUEUE_BUCKETS),
+            nanos: AtomicU64::new(0),
             failures: Mutex::default(),
             clusters: Mutex::default(),
             deletions_lost: AtomicU64::new(0),
@@ -194,6 +197,9 @@ impl ControllerMetrics {
     pub(crate) fn finished(&self, attempts: &Attempts, end: End<'_>, time: Duration) {
         self.times.observe(time.as_secs_f64());
         self.worked.observe(time.as_secs_f64());
+        // Together they wrap after five hundred years.
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match end {
             End::Success => count(&attempts.success),
@@ -235,6 +241,11 @@ impl ControllerMetrics {
         let clusters = self.clusters.lock();
         let all = clusters.values().chain([&self.other]);
         all.map(|attempts| attempts.counts()).sum()
+    }
+
+    /// The time that all attempts took together.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
 
     /// Failed attempts by whose fault they were.

@@ -81,6 +81,24 @@ impl Client {
         self.bytes(path, None).await
     }
 
+    /// What forwards a port to the manager, if it is a pod, and the address of its page with the token. The token stands where browsers send it
+    /// to nobody.
+    pub(crate) fn console(&self) -> (Option<String>, String) {
+        let (forward, host, token) = match &self.manager {
+            Manager::At(address) => (None, address.text.clone(), address.token.as_deref()),
+            Manager::Leading(leader) => {
+                let (forward, host) = leader.forwarded();
+                (Some(forward), host, Some(leader.token()))
+            }
+        };
+        let token =
+            token.map(|token| query([("token", Some(token.to_owned()))]).replacen('?', "#", 1));
+        (
+            forward,
+            format!("http://{host}/console/{}", token.unwrap_or_default()),
+        )
+    }
+
     async fn call<T: DeserializeOwned>(&self, path: &str, body: Option<Bytes>) -> Result<T> {
         let body = self.bytes(path, body).await?;
         let place = self.place();

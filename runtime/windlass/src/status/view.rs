@@ -161,6 +161,30 @@ pub(crate) struct ReconcilerView {
     pub(crate) reload: Option<ReloadView>,
 }
 
+/// What a reconciler did in the last hour.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HistoryView {
+    /// Its tenant.
+    pub(crate) tenant: String,
+    /// Its name.
+    pub(crate) reconciler: String,
+    /// One entry a minute, the newest last: that minute is not over.
+    pub(crate) minutes: Vec<MinuteView>,
+}
+
+/// A minute of a reconciler.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MinuteView {
+    /// Reconciles that ended.
+    pub(crate) attempts: u64,
+    /// Reconciles that failed.
+    pub(crate) failed: u64,
+    /// The time that they took together.
+    pub(crate) seconds: f64,
+}
+
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use windlass_harness::guests::guest;
 use windlass_harness::program::{Program, binary};
 
 /// A reconciler whose writes are denied, so that its keys fail.
-fn denied() -> String {
+pub(crate) fn denied() -> String {
     reconciler("hello", &guest("hello"))
         .replace("[get, list, watch, create, patch]", "[get, list, watch]")
 }

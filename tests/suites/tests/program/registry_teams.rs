@@ -1,14 +1,16 @@
 //! Teams of a real cluster whose guests come from a real registry: each has what its Tenant allows, with a Secret of its own namespace.
 
 use crate::hub::{Hub, SOON, object, rules, tenant};
+use crate::memory_hub::{MemoryHub, has};
 use crate::objects::ConfigMaps;
 use crate::registry::Hosted;
-use crate::running::{Http, address_in};
+use crate::running::{Http, address_in, ask};
 use anyhow::Result;
 use base64::Engine as _;
 use serde_json::{Value as Json, json};
+use std::fs;
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::Program;
 
 /// The Secret of a namespace with the login for the registry.
@@ -93,6 +95,50 @@ async fn a_team_has_the_images_that_its_tenant_allows_with_a_secret_of_its_own()
     .await?;
     refused(&hub, &none, "spec.guests.registries").await?;
     stop(program).await
+}
+
+#[tokio::test]
+#[ignore = "needs real servers"]
+async fn a_process_without_a_copy_pulls_the_image_that_was_rolled_back_to() -> Result<()> {
+    let hosted = Hosted::start().await?;
+    let [good, bad] = ["team-a/hello:1", "team-a/hello:2"].map(|name| hosted.image(name));
+    hosted.push(&guest("hello"), &good).await?;
+    let bytes = renamed(&fs::read(guest("hello"))?, ", from ", ", near ");
+    let other = hosted.project.write("other.wasm", bytes)?;
+    hosted.push(&other, &bad).await?;
+    let hub = MemoryHub::start().await?;
+    let mut owner = tenant("a", "team-a", json!({"names": ["*"]}));
+    owner["spec"]["guests"] = json!({"registries": [hosted.image("team-a")]});
+    hub.put(owner)?;
+    hub.put(login(&hosted, "team-a")?)?;
+    fs::copy(guest("hello"), hub.project.path().join("guest.wasm"))?;
+    let authority = hosted.registry.authority();
+    hub.write_manager(
+        "windlass.yaml",
+        &format!("  registries: {{certificateAuthority: {authority:?}}}\n"),
+    )?;
+    let first = hub.run("windlass.yaml", "cache").await?;
+    let ready = |status: &Json| has(status, "Ready True Reconciling");
+    hub.put(reconciler("team-a/x", &good))?;
+    let served = hub.status("x", "the good guest", ready).await?["revision"].clone();
+    hub.put(reconciler("team-a/x", &bad))?;
+    let swapped = |status: &Json| ready(status) && status["revision"] != served;
+    hub.status("x", "the bad guest", swapped).await?;
+    ask(&hub.project, &first.address, &["rollback", "team-a/x"]).await?;
+    let is_back =
+        |status: &Json| has(status, "Ready True RolledBack") && status["revision"] == served;
+    hub.status("x", "the rollback", is_back).await?;
+    // Nobody can move a digest, so the tag may be another's by now.
+    hosted.push(&other, &good).await?;
+    drop(first);
+    let _second = hub.run("windlass.yaml", "empty").await?;
+    hub.alpha.ask("a", "world").await?;
+    hub.alpha
+        .expect_greeting("a", Some("hello, world, from alpha"))
+        .await?;
+    hub.status("x", "the rollback of the next process", is_back)
+        .await?;
+    Ok(())
 }
 
 /// Waits until the guest of a Reconciler is refused with these words.

@@ -73,6 +73,22 @@ impl Leader {
         &self.place
     }
 
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The command that forwards a port of this machine to the pod, and where the pod is then.
+    pub(super) fn forwarded(&self) -> (String, String) {
+        let Self {
+            namespace,
+            pod,
+            port,
+            ..
+        } = self;
+        let forward = format!("kubectl port-forward -n {namespace} pod/{pod} {port}");
+        (forward, format!("127.0.0.1:{port}"))
+    }
+
     pub(super) async fn exchange(
         &self,
         path: &str,

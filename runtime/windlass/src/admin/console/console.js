@@ -1,0 +1,306 @@
+// Asks the API again and again, and shows what it says. Entry point: the last line.
+
+import { plot, squares } from "./plots.js";
+
+const TONES = { Ready: "good", Syncing: "warn", Connecting: "warn", Degraded: "bad", Unusable: "bad", Gone: "bad" };
+// Rows of a table of clusters, and keys that are asked for.
+const MOST = 100;
+// Milliseconds between two looks, at least: a look that takes long is followed by a longer pause.
+const PAUSE = 2000;
+const TOKEN = "windlass-token";
+
+const by = (id) => document.getElementById(id);
+let token = sessionStorage.getItem(TOKEN) ?? "";
+let seen = { clusters: [] };
+let under = () => -1;
+
+// ---- the API
+
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function ask(path, body) {
+  const headers = { "X-Windlass-Token": token };
+  const options = body ? { method: "POST", body: JSON.stringify(body), headers: { ...headers, "Content-Type": "application/json" } } : { headers };
+  const answer = await fetch(`../api/v1/${path}`, options);
+  const text = await answer.text();
+  let value = {};
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // A proxy answers in words of its own.
+  }
+  if (!answer.ok) throw new Refused(answer.status, value.error ?? value.message ?? `${answer.status} ${answer.statusText}`);
+  return value;
+}
+
+const items = async (path) => (await ask(path)).items;
+
+// ---- words
+
+function age(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const whole = Math.floor(seconds);
+  if (whole < 120) return `${whole}s`;
+  if (whole < 7200) return `${Math.floor(whole / 60)}m`;
+  if (whole < 172800) return `${Math.floor(whole / 3600)}h`;
+  return `${Math.floor(whole / 86400)}d`;
+}
+
+function bytes(count) {
+  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (count >= size) return `${(count / size).toFixed(1)} ${unit}`;
+  return `${count} B`;
+}
+
+const number = (value) => value.toLocaleString("en");
+const milliseconds = (seconds) => (seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
+const named = (of) => (of.tenant && of.tenant !== "default" ? `${of.tenant}/${of.name}` : of.name);
+
+// As `windlass get reconcilers` says it.
+function stateOf(of) {
+  if (of.loading) return [of.serves ? "Reloading" : "Loading", "warn"];
+  if (!of.serves) return ["Stopped", "bad"];
+  if (of.problem) return ["Stale", "warn"];
+  return of.rolledBack ? ["RolledBack", "warn"] : ["Serves", "good"];
+}
+
+// ---- elements
+
+// Texts become text, never HTML: they come from clusters and guests.
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== false && value !== "") made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const cell = (text, kind = "") => element("td", { class: kind }, text);
+const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
+
+function table(id, heads, rows, none) {
+  const titles = heads.map(([title, kind]) => element("th", { class: kind ?? "", scope: "col" }, title));
+  const body = rows.length ? rows : [element("tr", {}, element("td", { colspan: heads.length, class: "none" }, none))];
+  const focused = document.activeElement?.dataset?.focus;
+  by(id).replaceChildren(element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...body));
+  // Who uses the keyboard stays where he is.
+  if (focused) by(id).querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+}
+
+// What the style makes of a tone, in light or dark.
+function colourOf(tone) {
+  const probe = element("span", { class: tone });
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+// ---- what is shown
+
+function showClusters() {
+  const all = seen.clusters;
+  const counts = new Map();
+  for (const { state } of all) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const states = [...counts].sort(([a], [b]) => a.localeCompare(b));
+  by("states").replaceChildren(...states.map(([state, count]) => element("li", { class: TONES[state] ?? "" }, element("b", {}, number(count)), state)));
+  const colours = Object.fromEntries(["good", "warn", "bad", "soft"].map((tone) => [tone, colourOf(tone)]));
+  under = squares(by("squares"), all.map(({ state }) => colours[TONES[state] ?? "soft"]));
+  by("squares").setAttribute("aria-label", states.map(([state, count]) => `${count} ${state}`).join(", "));
+
+  const filter = by("cluster-filter").value.trim().toLowerCase();
+  const holds = (of) => (filter ? `${of.name || "(local)"} ${of.state} ${of.reason}`.toLowerCase().includes(filter) : of.state !== "Ready");
+  const found = all.filter(holds);
+  by("cluster-count").textContent = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
+  const rows = found.slice(0, MOST).map((of) =>
+    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(of.reason, "text"),
+      cell(of.nextAttemptSeconds === null || of.nextAttemptSeconds === undefined ? "" : `in ${age(of.nextAttemptSeconds)}`, "number"),
+      cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text")));
+  table("clusters", [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ["Objects", "number"], ["Cache", "number"], ["Server"]], rows,
+    filter ? "No cluster has this in its name, state or reason." : "All clusters are Ready.");
+}
+
+function showReconcilers() {
+  const hours = new Map(seen.history.map((of) => [`${of.tenant}/${of.reconciler}`, of.minutes]));
+  const rows = seen.reconcilers.map((of) => {
+    const minutes = hours.get(`${of.tenant}/${of.name}`) ?? [];
+    const [state, tone] = stateOf(of);
+    const all = (field) => minutes.reduce((sum, minute) => sum + minute[field], 0);
+    const [attempts, failed, seconds] = [all("attempts"), all("failed"), all("seconds")];
+    const mean = attempts ? seconds / attempts : 0;
+    const each = minutes.map((minute) => (minute.attempts ? minute.seconds / minute.attempts : 0));
+    const problem = [of.problem, of.lastError, ...of.watchProblems].find((text) => text) ?? "";
+    const back = of.rolledBack ? ["Undo", { reconciler: of.name, undo: true }] : of.previous ? ["Roll back", { reconciler: of.name }] : null;
+    const act = back && button(back[0], () => confirmThen(`${back[0]}: ${named(of)}?`, () => ask("rollback", back[1])));
+    act?.setAttribute("data-focus", `back-${named(of)}`);
+    return element("tr", {}, cell(named(of)), cell(state, tone), cell(number(of.clusters), "number"),
+      element("td", {}, plot(minutes.map((minute) => minute.attempts), "", `${attempts} runs in the last hour`), number(attempts)),
+      element("td", {}, plot(minutes.map((minute) => minute.failed), failed ? "bad" : "", `${failed} failed in the last hour`), number(failed)),
+      element("td", {}, plot(each, "", `${milliseconds(mean)} a run in the last hour`), attempts ? milliseconds(mean) : ""),
+      cell(number(of.ready + of.running), "number"), cell(number(of.backoff + of.terminal), of.backoff + of.terminal ? "number bad" : "number"),
+      cell(of.revision.slice(0, 12), "digest"), cell(problem, "text"), element("td", { class: "actions" }, act ?? ""));
+  });
+  table("reconcilers", [["Reconciler"], ["State"], ["Clusters", "number"], ["Runs, last hour"], ["Failed"], ["Time of a run"], ["To do", "number"],
+    ["Failing", "number"], ["Revision"], ["Problem"], [""]], rows, "There is no Reconciler.");
+}
+
+function showTenants() {
+  const rows = seen.tenants.map((of) =>
+    element("tr", {}, cell(of.name), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
+      cell(`${number(of.running)} of ${of.concurrency ?? "all"}`, "number"), cell(`${bytes(of.memoryUsed)} of ${bytes(of.memory)}`, of.memoryUsed > 0.9 * of.memory ? "number bad" : "number"),
+      cell(of.cpu ?? "its share", "number"), cell(number(of.requestsInFlight), "number"), cell(number(of.attempts), "number"), cell(number(of.failed), "number"),
+      cell(Object.entries(of.usage.limitHits).map(([limit, hits]) => `${limit} ${number(hits)}`).join(", "), "text")));
+  table("tenants", [["Tenant"], ["Reconcilers", "number"], ["Weight", "number"], ["Running", "number"], ["Memory", "number"], ["Processors", "number"],
+    ["Calls under way", "number"], ["Runs", "number"], ["Failed", "number"], ["Limits that were hit"]], rows, "There is no tenant.");
+}
+
+function showKeys() {
+  const rows = seen.keys.map((of) => {
+    const open = button(of.key, () => openKey(of.key), "link");
+    const again = button("Requeue", () => act(() => ask("requeue", { key: of.key, reconciler: of.reconciler }), `${of.key} runs now.`));
+    open.setAttribute("data-focus", `open-${of.key}-${of.reconciler}`);
+    again.setAttribute("data-focus", `requeue-${of.key}-${of.reconciler}`);
+    const next = of.runsInSeconds === null || of.runsInSeconds === undefined ? "at an event" : `in ${age(of.runsInSeconds)}`;
+    return element("tr", {}, element("td", {}, open), cell(named({ tenant: of.tenant, name: of.reconciler })), cell(of.state, "bad"),
+      cell(number(of.attempts), "number"), cell(next, "number"), cell(of.blame), cell(of.lastError, "text"), element("td", { class: "actions" }, again));
+  });
+  table("keys", [["Key"], ["Reconciler"], ["State"], ["Failures", "number"], ["Next run", "number"], ["Fault"], ["Error"], [""]], rows, "No key fails.");
+}
+
+function showProviders() {
+  const rows = seen.providers.map((of) =>
+    element("tr", {}, cell(of.name), cell(of.source), cell(number(of.found), "number"), cell(number(of.engaged), "number"), cell(number(of.refused), of.refused ? "number bad" : "number"),
+      cell(of.listedSeconds === null || of.listedSeconds === undefined ? "not yet" : `${age(of.listedSeconds)} ago`, "number"),
+      cell(of.problems.map((problem) => `${problem.subject}: ${problem.message}`).join("; "), of.problems.length ? "text bad" : "text")));
+  table("providers", [["Provider"], ["Source"], ["Found", "number"], ["Engaged", "number"], ["Refused", "number"], ["Listed", "number"], ["Problems"]], rows, "There is no Provider.");
+  by("problems").replaceChildren(...seen.configuration.problems.map((problem) => element("li", {}, problem)));
+}
+
+// ---- one key
+
+async function openKey(key) {
+  by("detail-title").textContent = key;
+  by("detail-said").textContent = "";
+  by("detail-body").replaceChildren("…");
+  if (!by("detail").open) by("detail").showModal();
+  try {
+    const found = await items(`explain?key=${encodeURIComponent(key)}`);
+    by("detail-body").replaceChildren(...(found.length ? found.map(explained) : ["No reconciler knows this key."]));
+  } catch (error) {
+    by("detail-body").replaceChildren(error.message);
+  }
+}
+
+function explained(of) {
+  const facts = [["Reconciler", named({ tenant: of.tenant, name: of.reconciler })], ["State", of.state], ["Why", of.why], ["Failures", of.attempts ? number(of.attempts) : ""],
+    ["Next run", of.runsInSeconds ? `in ${age(of.runsInSeconds)}` : ""], ["Last run", of.lastResult && `${of.lastResult}, ${age(of.lastEndedSeconds)} ago`],
+    ["Error", of.lastError], ["Fault", of.blame], ["Enqueued by", [of.cause, of.source].filter((text) => text).join(" of ")]];
+  const list = facts.filter(([, text]) => text).flatMap(([title, text]) => [element("dt", {}, title), element("dd", {}, text)]);
+  const key = { key: of.key, reconciler: of.reconciler };
+  const tell = (action, said) => button(action, () => act(() => ask(action.toLowerCase(), key), said, of.key));
+  return element("div", {}, element("dl", {}, ...list), tell("Requeue", "It runs now."), " ", tell("Record", "Its next run is recorded: see windlass get recordings."));
+}
+
+async function act(work, said = "", key = null) {
+  const place = by("detail").open ? by("detail-said") : by("said");
+  place.classList.remove("bad");
+  try {
+    await work();
+    place.textContent = said;
+    if (key) await openKey(key).then(() => (by("detail-said").textContent = said));
+    await look();
+  } catch (error) {
+    place.textContent = error.message;
+    place.classList.add("bad");
+  }
+}
+
+function confirmThen(question, work) {
+  by("detail-title").textContent = question;
+  by("detail-said").textContent = "";
+  by("detail-body").replaceChildren(button("Yes", () => act(work, "Done.")));
+  by("detail").showModal();
+}
+
+// ---- the look
+
+async function look() {
+  const [clusters, reconcilers, history, tenants, keys, providers, configuration, election] = await Promise.all([
+    items("clusters"), items("reconcilers"), items("history"), items("tenants"), items(`keys?state=failing&limit=${MOST}`), items("providers"), ask("configuration"), ask("election")]);
+  seen = { clusters, reconcilers, history, tenants, keys, providers, configuration };
+  for (const show of [showClusters, showKeys, showReconcilers, showTenants, showProviders]) show();
+  by("leader").textContent = election.enabled ? (election.leads ? `${election.identity} leads` : `${election.holder || "nobody"} leads, this process waits`) : "";
+}
+
+let timer = 0;
+
+async function follow() {
+  clearTimeout(timer);
+  const began = performance.now();
+  try {
+    await look();
+    by("pulse").textContent = `live, ${new Date().toLocaleTimeString()}`;
+    by("pulse").classList.remove("bad");
+    enter(true);
+  } catch (error) {
+    if (error.status === 401) return logOut(error.message);
+    by("pulse").textContent = error.message;
+    by("pulse").classList.add("bad");
+    if (error.status === 403 && by("fleet").hidden) return logOut(error.message);
+  }
+  timer = setTimeout(follow, Math.max(PAUSE, 10 * (performance.now() - began)));
+}
+
+function enter(isIn) {
+  by("login").hidden = isIn;
+  by("fleet").hidden = by("leave").hidden = !isIn;
+  // The squares need their width.
+  if (isIn) showClusters();
+}
+
+function logOut(why) {
+  clearTimeout(timer);
+  sessionStorage.removeItem(TOKEN);
+  by("refusal").textContent = token ? why : "";
+  token = "";
+  by("pulse").textContent = "";
+  enter(false);
+  by("token").focus();
+}
+
+function logIn(given) {
+  token = given.trim();
+  sessionStorage.setItem(TOKEN, token);
+  follow();
+}
+
+by("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  logIn(by("token").value);
+  by("token").value = "";
+});
+by("leave").addEventListener("click", () => logOut(""));
+by("open-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (by("key").value.trim()) openKey(by("key").value.trim());
+});
+by("cluster-filter").addEventListener("input", showClusters);
+by("squares").addEventListener("click", (event) => {
+  const cluster = seen.clusters[under(event.offsetX, event.offsetY)];
+  if (cluster) by("cluster-filter").value = cluster.name || "(local)";
+  showClusters();
+});
+window.addEventListener("resize", () => by("fleet").hidden || showClusters());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => by("fleet").hidden || showClusters());
+
+// `windlass console` prints an address with the token behind the #, which a browser sends to nobody. It does not stay in the address.
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) history.replaceState(null, "", location.pathname);
+if (given ?? token) logIn(given ?? token);
+else logOut("");

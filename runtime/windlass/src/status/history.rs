@@ -1,0 +1,172 @@
+//! What each reconciler did in the last hour, minute by minute. Entry points: [`follow`] and [`History::view`].
+
+use crate::app::App;
+use crate::status::view::{HistoryView, MinuteView};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_fleet::manager::ControllerStatus;
+
+/// Minutes that are kept.
+const MINUTES: usize = 60;
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The owner and the name of a reconciler.
+type Name = (String, String);
+
+/// The last hour, of the reconcilers that there are.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    reconcilers: Mutex<BTreeMap<Name, Hour>>,
+}
+
+#[derive(Debug, Default)]
+struct Hour {
+    /// What it had done when the last minute ended.
+    done: Totals,
+    /// The newest last; at most [`MINUTES`].
+    minutes: VecDeque<Totals>,
+}
+
+/// Attempts that ended, those of them that failed, and the time that they took together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Totals {
+    attempts: u64,
+    failed: u64,
+    time: Duration,
+}
+
+impl Totals {
+    /// Counts begin anew with a reconciler that comes again.
+    fn since(self, before: Self) -> Self {
+        Self {
+            attempts: self.attempts.saturating_sub(before.attempts),
+            failed: self.failed.saturating_sub(before.failed),
+            time: self.time.saturating_sub(before.time),
+        }
+    }
+}
+
+/// Ends each minute, for ever.
+pub(crate) async fn follow(app: Arc<App>) {
+    let start = tokio::time::Instant::now() + MINUTE;
+    let mut minutes = tokio::time::interval_at(start, MINUTE);
+    // After a pause the minutes that were missed say nothing.
+    minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        minutes.tick().await;
+        app.history.end_minute(totals(&app));
+    }
+}
+
+fn totals(app: &App) -> BTreeMap<Name, Totals> {
+    let controllers = app.manager.controllers().into_iter();
+    controllers.map(total).collect()
+}
+
+fn total(of: ControllerStatus) -> (Name, Totals) {
+    let totals = Totals {
+        attempts: of.attempts.succeeded + of.attempts.failed,
+        failed: of.attempts.failed,
+        time: of.time,
+    };
+    ((of.tenant, of.name), totals)
+}
+
+impl History {
+    /// The last hour up to now.
+    pub(crate) fn view(&self, app: &App) -> Vec<HistoryView> {
+        self.of(totals(app))
+    }
+
+    fn of(&self, totals: BTreeMap<Name, Totals>) -> Vec<HistoryView> {
+        let reconcilers = self.reconcilers.lock();
+        let view = |(name, now): (Name, Totals)| {
+            let hour = reconcilers.get(&name);
+            let minutes = hour
+                .into_iter()
+                .flat_map(|hour| hour.minutes.iter().copied());
+            let this = now.since(hour.map_or_else(Totals::default, |hour| hour.done));
+            HistoryView {
+                tenant: name.0,
+                reconciler: name.1,
+                minutes: minutes.chain([this]).map(MinuteView::from).collect(),
+            }
+        };
+        totals.into_iter().map(view).collect()
+    }
+
+    /// Ends a minute. What no longer exists is forgotten.
+    fn end_minute(&self, totals: BTreeMap<Name, Totals>) {
+        let mut reconcilers = self.reconcilers.lock();
+        reconcilers.retain(|name, _| totals.contains_key(name));
+        for (name, now) in totals {
+            let hour = reconcilers.entry(name).or_default();
+            if hour.minutes.len() == MINUTES {
+                hour.minutes.pop_front();
+            }
+            hour.minutes.push_back(now.since(hour.done));
+            hour.done = now;
+        }
+    }
+}
+
+impl From<Totals> for MinuteView {
+    fn from(totals: Totals) -> Self {
+        Self {
+            attempts: totals.attempts,
+            failed: totals.failed,
+            seconds: totals.time.as_secs_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(of: &[(&str, u64)]) -> BTreeMap<Name, Totals> {
+        let total = |(name, attempts): &(&str, u64)| {
+            let totals = Totals {
+                attempts: *attempts,
+                failed: attempts / 2,
+                time: Duration::from_secs(*attempts),
+            };
+            (("a".to_owned(), (*name).to_owned()), totals)
+        };
+        of.iter().map(total).collect()
+    }
+
+    fn attempts(history: &History, now: &[(&str, u64)]) -> Vec<Vec<u64>> {
+        let views = history.of(totals(now)).into_iter();
+        let minutes = views.map(|view| view.minutes.iter().map(|minute| minute.attempts).collect());
+        minutes.collect()
+    }
+
+    #[test]
+    fn a_minute_has_what_was_done_in_it_and_the_last_one_is_not_over() {
+        let history = History::default();
+        assert_eq!(attempts(&history, &[("x", 3)]), [[3]]);
+        history.end_minute(totals(&[("x", 4)]));
+        history.end_minute(totals(&[("x", 10), ("y", 1)]));
+        let both = attempts(&history, &[("x", 12), ("y", 1)]);
+        assert_eq!(both, [vec![4, 6, 2], vec![1, 0]]);
+        let last = history.of(totals(&[("x", 12)]))[0].minutes[2].clone();
+        assert_eq!((last.failed, last.seconds), (1, 2.0));
+    }
+
+    #[test]
+    fn an_hour_is_kept_and_what_has_gone_is_forgotten() {
+        let history = History::default();
+        for minute in 1..=100 {
+            history.end_minute(totals(&[("x", minute), ("y", minute)]));
+        }
+        let all = attempts(&history, &[("x", 100)]);
+        assert_eq!(all[0].len(), MINUTES + 1);
+        history.end_minute(totals(&[("y", 100)]));
+        // It comes again, and its counts begin anew.
+        assert_eq!(attempts(&history, &[("x", 5)]), [[5]]);
+        assert_eq!(attempts(&history, &[("y", 5)])[0].last(), Some(&0));
+    }
+}
