@@ -33,12 +33,12 @@ async fn what_the_chart_has_from_elsewhere_is_what_is_there() -> Result<()> {
     let charts = charts();
     let path = charts.join("windlass").display().to_string();
     let file = |name: &str| fs::read_to_string(charts.join("windlass/files").join(name));
-    let alerts = windlass_harness::repository().join("monitoring/alerts.yaml");
+    let monitoring = windlass_harness::repository().join("monitoring");
     let again = "run charts/generate";
-    ensure!(
-        file("alerts.yaml")? == fs::read_to_string(alerts)?,
-        "{again}"
-    );
+    for name in ["alerts.yaml", "dashboard.json"] {
+        let there = fs::read_to_string(monitoring.join(name))?;
+        ensure!(file(name)? == there, "{name}: {again}");
+    }
     let print = |args: &'static [&'static str]| async move {
         let printed = Program::run(&self::charts(), args, SOON).await?;
         anyhow::Ok(printed.expect_code(0)?.stdout)

@@ -41,6 +41,14 @@ async fn the_chart_is_in_order_and_refuses_values_that_mean_nothing() -> Result<
         groups.as_array().is_some_and(|groups| groups.len() > 1),
         "{groups}"
     );
+    let boards = "dashboard.enabled=true,prometheusRule.runbook=https://wiki.example.com/r";
+    let boards = documents(&rendered(&["template", "x", &path, "--set", boards]).await?)?;
+    let board = boards
+        .iter()
+        .find(|one| one["metadata"]["labels"]["grafana_dashboard"] == "1")
+        .context("a dashboard")?;
+    let board: Json = serde_json::from_str(board["data"]["windlass.json"].as_str().context("it")?)?;
+    assert_eq!(board["links"][0]["url"], "https://wiki.example.com/r");
     for wrong in [
         "replicas=many",
         "image.digest=abc",
