@@ -25,7 +25,7 @@ pub mod grant;
 pub mod predicate;
 pub mod backoff;
 mod rate_limit;
-pub mod pause;
+pub mod breaks;
 pub mod digest;
 pub mod file;
 pub mod private_folder;

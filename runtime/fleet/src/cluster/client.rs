@@ -25,13 +25,13 @@ use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
 };
+use crate::breaks::collected;
 use crate::grant::{ClusterFacts, Grant};
 use crate::http::fence::Fence;
 use crate::http::transport::{AnswerAccount, Owner};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::pairs::Pairs;
-use crate::pause::collected;
 use crate::request::ObjectKey;
 use crate::trace;
 use futures::StreamExt;

@@ -8,7 +8,7 @@ use crate::instance::call::{Call, FleetView, Purpose};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
-use windlass_fleet::pause::Pauses;
+use windlass_fleet::breaks::Breaks;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
 
@@ -24,7 +24,7 @@ impl wit::Host for Call {
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
         let budget = self.answer_budget();
         let mut infos = Vec::new();
-        let mut pauses = Pauses::begin();
+        let mut breaks = Breaks::begin();
         for cluster in view.fleet.clusters() {
             if self.opens(&view.cluster, &cluster) && selector.matches(&cluster.labels()) {
                 // A guest that needs the local one opens it.
@@ -33,7 +33,7 @@ impl wit::Host for Call {
                 }
                 infos.push(budget.cluster(info(&cluster))?);
             }
-            pauses.check().await;
+            breaks.check().await;
         }
         Ok(infos)
     }

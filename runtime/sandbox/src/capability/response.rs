@@ -12,7 +12,7 @@ use crate::tenant::usage::Limit;
 use futures::StreamExt;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiError, Json, ListPage, Operation, Reply};
-use windlass_fleet::pause::{Pauses, collected};
+use windlass_fleet::breaks::{Breaks, collected};
 use windlass_fleet::{ApiCode, Client};
 
 /// Operations of a batch that run at once, over all clusters.
@@ -49,13 +49,13 @@ impl AnswerBudget {
         Ok(info)
     }
 
-    /// Pauses now and then, because a guest cannot be interrupted while the host copies for it.
+    /// Takes a break now and then, because a guest cannot be interrupted while the host copies for it.
     pub(super) async fn page(&self, page: ListPage) -> Result<wit::ListPage, ApiError> {
         let mut items = Vec::with_capacity(page.items.len());
-        let mut pauses = Pauses::begin();
+        let mut breaks = Breaks::begin();
         for item in page.items {
             items.push(self.object(&item)?);
-            pauses.check().await;
+            breaks.check().await;
         }
         Ok(wit::ListPage {
             items,

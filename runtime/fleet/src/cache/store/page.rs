@@ -1,6 +1,6 @@
 //! Pages of a store. Entry points: [`Query`] and [`Store::page`].
 //!
-//! A page is of one state of the store: the search works on a copy, which is made in constant time. It pauses between objects, so that
+//! A page is of one state of the store: the search works on a copy, which is made in constant time. It takes breaks between objects, so that
 //! a search through a large store delays neither changes nor other readers.
 
 use super::Store;
@@ -8,8 +8,8 @@ use super::index::IndexPath;
 use super::rules::{Entry, State};
 use super::sorted::{Cursor, Sorted};
 use crate::api::{Json, ListPage, Projection};
+use crate::breaks::Breaks;
 use crate::json::Object;
-use crate::pause::Pauses;
 use crate::request::ObjectKey;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::workspace;
@@ -35,10 +35,10 @@ impl Page {
         continue_token: Option<String>,
     ) -> ListPage {
         let mut items = Vec::with_capacity(self.objects.len());
-        let mut pauses = Pauses::begin();
+        let mut breaks = Breaks::begin();
         for object in self.objects {
             items.push(projected(&object, projection));
-            pauses.check().await;
+            breaks.check().await;
         }
         ListPage {
             items,
@@ -66,9 +66,9 @@ impl Store {
     ) -> Page {
         let mut search = Search::begin(&self.state.read(), *query, after, limit);
         let step = search.step();
-        let mut pauses = Pauses::begin();
+        let mut breaks = Breaks::begin();
         while search.advance(step) {
-            pauses.check().await;
+            breaks.check().await;
         }
         search.page
     }

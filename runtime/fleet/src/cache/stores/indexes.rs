@@ -1,9 +1,9 @@
 //! The indexes of a backend's stores, shared by all users of the same path. Entry point: [`Stores::declare_index`].
 
 use super::Stores;
+use crate::breaks::Breaks;
 use crate::cache::store::{IndexPath, Store};
 use crate::kind::GroupVersionKind;
-use crate::pause::Pauses;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -97,10 +97,10 @@ impl Stores {
             kind: kind.clone(),
             name: name.clone(),
         };
-        let mut pauses = Pauses::begin();
+        let mut breaks = Breaks::begin();
         for store in stores {
             while store.fill_index(name) {
-                pauses.check().await;
+                breaks.check().await;
             }
         }
         used

@@ -1,4 +1,4 @@
-//! Pauses in long work for one caller, so that other tasks make progress. Entry point: [`Pauses`].
+//! Breaks in long work for one caller, so that other tasks make progress. Entry point: [`Breaks`].
 
 use futures::{Stream, StreamExt};
 use std::future::poll_fn;
@@ -6,16 +6,16 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Longest time without a pause: a few times what a pause costs, and little beside a call to an API server.
+/// Longest time without a break: a few times what a break costs, and little beside a call to an API server.
 const LONG: Duration = Duration::from_micros(200);
 
-/// When the last pause was. Work no longer than some ten microseconds between two checks.
+/// When the last break was. Work no longer than some ten microseconds between two checks.
 #[derive(Debug)]
-pub struct Pauses {
+pub struct Breaks {
     last: Instant,
 }
 
-impl Pauses {
+impl Breaks {
     /// The work begins now.
     #[must_use]
     pub fn begin() -> Self {
@@ -24,21 +24,21 @@ impl Pauses {
         }
     }
 
-    /// Pauses if the last pause is long ago: the task is woken at once, but other tasks may run first.
+    /// Takes a break if the last one is long ago: the task is woken at once, but other tasks may run first.
     pub async fn check(&mut self) {
         if self.last.elapsed() >= LONG {
-            pause().await;
+            take().await;
             self.last = Instant::now();
         }
     }
 }
 
 /// Is ready when it is polled for the second time. Unlike tokio's `yield_now` it wakes within the poll, so that the caller of `poll` can
-/// tell a pause from a wait.
-async fn pause() {
-    let mut paused = false;
+/// tell a break from a wait.
+async fn take() {
+    let mut taken = false;
     poll_fn(|context| {
-        if std::mem::replace(&mut paused, true) {
+        if std::mem::replace(&mut taken, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -47,14 +47,14 @@ async fn pause() {
     .await;
 }
 
-/// All elements of a stream, with pauses: a stream whose elements are all there would yield them within one poll.
+/// All elements of a stream, with breaks: a stream whose elements are all there would yield them within one poll.
 pub async fn collected<S: Stream>(stream: S) -> Vec<S::Item> {
     let mut stream = pin!(stream);
     let mut items = Vec::with_capacity(stream.size_hint().0);
-    let mut pauses = Pauses::begin();
+    let mut breaks = Breaks::begin();
     while let Some(item) = stream.next().await {
         items.push(item);
-        pauses.check().await;
+        breaks.check().await;
     }
     items
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_wakes_who_polls() {
-        pause().await;
+    async fn a_break_wakes_who_polls() {
+        take().await;
     }
 }
