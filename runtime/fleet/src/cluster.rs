@@ -73,9 +73,11 @@ use crate::discovery::Discovery;
 use crate::grant::Grant;
 use crate::http::fence::Fence;
 use crate::http::transport::Connection;
+use crate::json::Object;
 use crate::kind::GroupVersionKind;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
+use crate::request::ObjectKey;
 use crate::task;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
@@ -352,6 +354,31 @@ impl Cluster {
     ) {
         let client = self.client(Grant::all());
         self.recorder.record_own(&client, event, process, tenant);
+    }
+
+    /// The newest state of an object that its caches have, in its stored form.
+    pub(crate) fn held(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Object> {
+        let backend = self.backend()?;
+        let key = &*self.scope.stored_key(key).ok()?;
+        let newest = backend.stores.with_kind(kind, |stores| {
+            let held = stores.iter().filter_map(|store| store.get(key));
+            held.max_by_key(|(_, version)| *version)
+        });
+        newest.map(|(object, _)| object)
+    }
+
+    /// Whether one of its caches would have the object of a key.
+    pub(crate) fn caches(&self, kind: &GroupVersionKind, key: &ObjectKey) -> bool {
+        let Some(backend) = self.backend() else {
+            return false;
+        };
+        let Ok(key) = self.scope.stored_key(key) else {
+            return false;
+        };
+        backend.stores.with_kind(kind, |stores| {
+            let mut namespaces = stores.iter().map(|store| store.key.namespace.as_deref());
+            namespaces.any(|of| of.is_none() || of == key.namespace.as_deref())
+        })
     }
 
     /// Its state, with its caches.

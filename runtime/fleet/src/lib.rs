@@ -23,6 +23,7 @@ pub mod path;
 mod pairs;
 pub mod grant;
 pub mod predicate;
+pub mod paused;
 pub mod backoff;
 mod rate_limit;
 pub mod breaks;

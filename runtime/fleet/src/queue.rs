@@ -27,7 +27,7 @@
 //! that have just fallen silent.
 //!
 //! Rooms: `options` and `status` are for callers. `registry` holds the classes, `key` and `table` the keys. `wait` and `timer` decide when
-//! a key is ready, `pick` which is next, `run` what follows its run; `wake` brings failed keys forward. `gate`, `slow` and `hot_key` are
+//! a key is ready, `pick` which is next, `run` what follows its run; `wake` brings failed and paused keys forward. `gate`, `slow` and `hot_key` are
 //! limits, `slab` gives out ids.
 
 mod class;
@@ -54,6 +54,8 @@ mod limit_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod paused_tests;
+#[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
 mod starvation_tests;
@@ -71,7 +73,7 @@ pub(crate) use status::QueuedKeyFilter;
 
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::request::{ObjectKey, Request};
-use ahash::{AHashMap, RandomState};
+use ahash::{AHashMap, AHashSet, RandomState};
 use class::Controller;
 use fastrand::Rng;
 use hot_key::RunCounts;
@@ -101,6 +103,8 @@ pub struct Queue {
     runs: Runs,
     /// The last failures that are kept.
     failures: AHashMap<KeyId, LastFailure>,
+    /// Keys that their objects pause. They have not run since.
+    paused: AHashSet<KeyId>,
     /// Controllers that have refused a request and have room again.
     drained: Vec<ControllerId>,
     run_counts: RunCounts,
@@ -134,6 +138,7 @@ impl Queue {
             timers: Timers::default(),
             runs: Runs::default(),
             failures: AHashMap::default(),
+            paused: AHashSet::default(),
             drained: Vec::new(),
             run_counts: RunCounts::new(limits.hot_key),
             hot_keys: Vec::new(),
@@ -434,6 +439,7 @@ impl Queue {
             priority,
             waited: Duration::from_nanos(at.saturating_sub(since)),
             cause,
+            was_paused: self.paused.remove(&key),
         })
     }
 

@@ -14,6 +14,7 @@
 //! | `/api/contents/v1/recordings/ID` | the file of a recording |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/record` | reconciles a key now, and records the run |
+//! | `POST /api/v1/pause`, `…/resume` | pauses what is to be left alone, and ends that |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //! | `/console/` | a page for people, which asks all of that |
 //!
@@ -29,6 +30,7 @@ mod console;
 mod election;
 mod exposition;
 mod listener;
+mod pauses;
 mod recordings;
 pub(crate) mod state;
 
@@ -37,7 +39,7 @@ pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
-use crate::status::view::{Items, RequeueRequest};
+use crate::status::view::{Items, PauseReply, PauseRequest, RequeueRequest};
 use access::{Access, Caller};
 use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
@@ -180,6 +182,8 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         .route(recordings::FILES, get(recording))
         .route("/api/v1/record", post(record))
         .route("/api/v1/requeue", post(requeue))
+        .route("/api/v1/pause", post(pause))
+        .route("/api/v1/resume", post(resume))
         .route("/api/v1/rollback", post(rollback))
         .route_layer(checked)
 }
@@ -348,6 +352,36 @@ impl From<RequeueError> for Refused {
             RequeueError::Busy(message) => Self(StatusCode::SERVICE_UNAVAILABLE, message),
         }
     }
+}
+
+async fn pause(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Result<Json<PauseReply>, Refused> {
+    let request = pause_of(&body)?;
+    let reply = pauses::pause(&app, &request).await?;
+    audit::paused(&app, &caller, &request, &reply);
+    Ok(Json(reply))
+}
+
+async fn resume(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Result<Json<PauseReply>, Refused> {
+    let request = pause_of(&body)?;
+    let reply = pauses::resume(&app, &request).await?;
+    audit::paused(&app, &caller, &request, &reply);
+    Ok(Json(reply))
+}
+
+/// What a caller asks to pause or to resume.
+fn pause_of(body: &[u8]) -> Result<PauseRequest, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("not a pause request: {error}");
+        Refused(StatusCode::BAD_REQUEST, message)
+    })
 }
 
 async fn rollback(

@@ -10,8 +10,8 @@ pub(crate) use authors::{
     RegistryArgs, ReplayArgs, RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
-    AdminArgs, Baseline, GetArgs, KcpCommand, PlanArgs, PreflightArgs, PublishArgs, RbacArgs,
-    RecordArgs, RequeueArgs, RollbackArgs, RunArgs, What,
+    AdminArgs, Baseline, GetArgs, KcpCommand, PauseArgs, PauseTarget, PlanArgs, PreflightArgs,
+    PublishArgs, RbacArgs, RecordArgs, RequeueArgs, ResumeArgs, RollbackArgs, RunArgs, What,
 };
 
 use crate::config::kinds::Interval;
@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record, pause, resume and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -175,6 +175,13 @@ pub(crate) enum Command {
     ///
     /// Writes all that the guest got in this run into a file, for `windlass replay`. Values of Secrets have stand-ins in it.
     Record(RecordArgs),
+    /// Make a running manager leave an object alone for a while
+    ///
+    /// Writes the annotation windlass.dev/paused-until on the object, which every process honours and `kubectl annotate` writes too. Nothing
+    /// reconciles the object until then; deletions go on. A run under way goes on.
+    Pause(PauseArgs),
+    /// End a pause, and reconcile what waits
+    Resume(ResumeArgs),
     /// Make a reconciler serve its previous revision, until its guest's file changes
     ///
     /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,

@@ -13,6 +13,7 @@ pub(crate) mod fleet;
 pub(crate) mod get;
 pub(crate) mod kcp;
 pub(crate) mod new;
+pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod rbac;

@@ -78,6 +78,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         | Command::Requeue(_)
         | Command::Record(_)
         | Command::Replay(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
         | Command::Rollback(_)
         | Command::Types(_) => "error",
         _ => "info",
@@ -115,6 +117,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Record(args) => command::record::execute(args, format).await,
             Command::Replay(args) => command::replay::execute(args, format, engine).await,
+            Command::Pause(args) => command::pause::pause(args, format).await,
+            Command::Resume(args) => command::pause::resume(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
             Command::Upgrade(args) => command::upgrade::execute(&args, format),
             Command::Types(args) => command::types::execute(args, format).await,

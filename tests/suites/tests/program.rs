@@ -76,6 +76,8 @@ mod objects;
 mod live;
 #[path = "program/journey.rs"]
 mod journey;
+#[path = "program/pausing.rs"]
+mod pausing;
 #[path = "program/plan.rs"]
 mod plan;
 #[path = "program/plan_flags.rs"]

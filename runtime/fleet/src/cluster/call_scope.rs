@@ -83,6 +83,14 @@ impl Caller {
         }
     }
 
+    /// The same caller, under another field manager.
+    pub(crate) fn managing(self, field_manager: &str) -> Self {
+        Self {
+            field_manager: field_manager.into(),
+            ..self
+        }
+    }
+
     pub(crate) fn with_indexes(mut self, indexes: Arc<DeclaredIndexes>) -> Self {
         self.indexes = indexes;
         self

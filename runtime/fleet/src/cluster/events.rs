@@ -20,7 +20,7 @@ use crate::name::TenantName;
 use crate::request::ObjectKey;
 use budget::{Budgets, Recent};
 use parking_lot::Mutex;
-use publish::{body, cut, name_of, now_rfc3339, uid};
+use publish::{body, cut, name_of, now_rfc3339, salt_of, uid};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -81,6 +81,8 @@ struct Recorded {
     client: Client,
     /// The reporting process, if the program itself recorded the event.
     process: Option<Arc<str>>,
+    /// Whether the same event of an object is written once, whichever process records it.
+    once: bool,
 }
 
 struct Series {
@@ -109,7 +111,13 @@ impl Recorder {
     /// Queues an event of a client's caller. An event that is not valid, or for which a budget or the tenant's memory is used up, is
     /// dropped and counted.
     pub(crate) fn record(&self, client: &Client, event: Event) {
-        self.enqueue(client, event, client.owner(), None);
+        self.enqueue(client, event, client.owner(), None, false);
+    }
+
+    /// As [`Recorder::record`], for an event that is written once: processes that record the same texts about the same object make one Event,
+    /// as long as the server keeps it.
+    pub(crate) fn record_once(&self, client: &Client, event: Event) {
+        self.enqueue(client, event, client.owner(), None, true);
     }
 
     /// As [`Recorder::record`], for an event of the program itself, reported by `process`. Its object is looked for in caches only. With a tenant, it
@@ -123,7 +131,7 @@ impl Recorder {
     ) {
         let owner = tenant.map_or(Owner::Program, |tenant| Owner::Tenant(tenant.clone()));
         let process = cut(process, MAX_REASON).into();
-        self.enqueue(client, event, owner, Some(process));
+        self.enqueue(client, event, owner, Some(process), false);
     }
 
     /// Events dropped since the cluster was engaged.
@@ -131,7 +139,14 @@ impl Recorder {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    fn enqueue(&self, client: &Client, mut event: Event, owner: Owner, process: Option<Arc<str>>) {
+    fn enqueue(
+        &self,
+        client: &Client,
+        mut event: Event,
+        owner: Owner,
+        process: Option<Arc<str>>,
+        once: bool,
+    ) {
         // Before it is queued: the queue is bounded in number, so each event must be bounded in size.
         for (text, limit) in [
             (&mut event.reason, MAX_REASON),
@@ -142,7 +157,7 @@ impl Recorder {
             text.shrink_to_fit();
         }
         let queued = check_reference(&event.kind, &event.key).is_ok()
-            && self.try_enqueue(client, event, owner, process);
+            && self.try_enqueue(client, event, owner, process, once);
         if !queued {
             client.event_refused();
             self.count_dropped(client);
@@ -155,6 +170,7 @@ impl Recorder {
         event: Event,
         owner: Owner,
         process: Option<Arc<str>>,
+        once: bool,
     ) -> bool {
         let (caller, object) = self.budgets_of(client, &event, process.is_some());
         let Ok(charge) = client.charge(size(&event)) else {
@@ -174,6 +190,7 @@ impl Recorder {
                 event,
                 client: client.clone(),
                 process,
+                once,
             },
             _charge: charge,
         });
@@ -341,6 +358,9 @@ async fn publish(
     let event = &recorded.event;
     let kind = GroupVersionKind::new("", "v1", "Event");
     let namespace = event.key.namespace.as_deref().unwrap_or("default");
+    if recorded.once {
+        return create_once(client, event, namespace).await;
+    }
     let series = recorder.series_of(client, event);
     let (mut salt, count) = recorder.count_up(owner, series);
     let time = now_rfc3339();
@@ -380,4 +400,24 @@ async fn publish(
         recorder.forget(owner, series);
     }
     made.map(drop)
+}
+
+/// Creates an event under a name that every process gives it.
+async fn create_once(client: &Client, event: &Event, namespace: &str) -> Result<(), ApiError> {
+    let kind = GroupVersionKind::new("", "v1", "Event");
+    let uid = uid(client, event).await?;
+    let name = name_of(&event.key.name, salt_of(&uid, event));
+    let object = body(
+        event,
+        &name,
+        namespace,
+        &uid,
+        &now_rfc3339(),
+        client.caller(),
+    );
+    let object = object.to_string().into();
+    match client.create(&kind, object, &WriteOptions::default()).await {
+        Err(error) if error.code == ApiCode::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
 }

@@ -77,8 +77,7 @@ impl Object {
     /// The object as one of the logical cluster that its annotation names; `None` if it names none.
     #[must_use]
     pub(crate) fn of_its_workspace(self) -> Option<Self> {
-        let workspace =
-            Labels(self.text_of(self.inner.head.annotations)).get(workspace::ANNOTATION)?;
+        let workspace = self.annotations().get(workspace::ANNOTATION)?;
         let workspace = Some(workspace.as_ref().into());
         Some(Self { workspace, ..self })
     }
@@ -314,6 +313,12 @@ impl Object {
     #[must_use]
     pub(crate) fn same_labels(&self, other: &Self) -> bool {
         self.part(self.inner.head.labels) == other.part(other.inner.head.labels)
+    }
+
+    /// `metadata.annotations`, read as labels are.
+    #[must_use]
+    pub(crate) fn annotations(&self) -> Labels<'_> {
+        Labels(self.text_of(self.inner.head.annotations))
     }
 
     /// Whether `metadata.annotations` are the same, byte by byte as in [`Object::same_content`].

@@ -26,6 +26,8 @@ pub struct ControllerStatus {
     pub backoff: usize,
     /// Keys that wait because they have run too often lately.
     pub throttled: usize,
+    /// Keys that a pause holds.
+    pub paused: usize,
     /// Keys that failed for good and wait for an event.
     pub terminal: usize,
     /// Attempts that ended.
@@ -64,6 +66,7 @@ impl ControllerStatus {
             delayed: counts.delayed,
             backoff: counts.backoff,
             throttled: counts.throttled,
+            paused: counts.paused,
             terminal: counts.terminal,
             attempts: registration.metrics.counts(),
             time: registration.metrics.time(),

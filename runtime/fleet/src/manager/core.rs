@@ -2,7 +2,7 @@
 //!
 //! Each part owns its locks, and none leaves its part. The parts, in the order in which they depend on each other:
 //!
-//! 1. [`SharedQueue`] owns keys and runs. [`RecentRuns`], [`HotKeyFeed`] and [`Leadership`] depend on no other part.
+//! 1. [`SharedQueue`] owns keys and runs. [`RecentRuns`], [`HotKeyFeed`], [`Leadership`] and [`Pauses`] depend on no other part.
 //! 2. [`Registrations`] owns controllers.
 //! 3. [`Watches`] owns the watches of controllers in clusters.
 //! 4. [`Engagements`] owns clusters.
@@ -16,6 +16,7 @@ use super::engagements::{Engagements, Environment};
 use super::hot_keys::HotKeyFeed;
 use super::leadership::Leadership;
 use super::options::{Concurrency, END_TIMEOUT, ManagerOptions};
+use super::pauses::{PauseSet, Pauses};
 use super::providers::Providers;
 use super::recent::RecentRuns;
 use super::registrations::Registrations;
@@ -47,6 +48,7 @@ pub(super) struct Core {
     pub(super) recent: Arc<RecentRuns>,
     pub(super) hot_keys: Arc<HotKeyFeed>,
     pub(super) leadership: Arc<Leadership>,
+    pub(super) pauses: Arc<Pauses>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) watches: Arc<Watches>,
     pub(super) engagements: Arc<Engagements>,
@@ -85,6 +87,7 @@ impl Core {
         let recent = Arc::new(RecentRuns::default());
         let hot_keys = Arc::new(HotKeyFeed::default());
         let leadership = Arc::new(Leadership::new(election));
+        let pauses = Arc::new(Pauses::new(fleet.clone()));
         let registrations = Arc::new(Registrations::new(
             queue.clone(),
             metrics.clone(),
@@ -127,6 +130,7 @@ impl Core {
             recent: recent.clone(),
             hot_keys: hot_keys.clone(),
             repeats: Repeats::default(),
+            pauses: pauses.clone(),
             draining: draining.clone(),
             cut_off,
             attempts: TaskTracker::new(),
@@ -141,6 +145,7 @@ impl Core {
             recent,
             hot_keys,
             leadership,
+            pauses,
             registrations,
             watches,
             engagements,
@@ -159,6 +164,13 @@ impl Core {
         self.queue
             .set_concurrency(concurrency.global, concurrency.per_cluster);
         self.registrations.set_kind_limits(&concurrency.kinds);
+    }
+
+    /// Replaces the pauses of tenants, reconcilers and clusters. Paused keys look at them within a second.
+    pub(super) fn set_pauses(&self, set: PauseSet) {
+        if self.pauses.set(set) {
+            self.queue.wake_paused();
+        }
     }
 
     fn drain_timeout(&self) -> Duration {

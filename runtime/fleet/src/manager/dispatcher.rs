@@ -3,6 +3,7 @@
 use super::hot_keys::HotKeyFeed;
 use super::leadership::Leadership;
 use super::options::END_TIMEOUT;
+use super::pauses::{self, Pauses};
 use super::recent::{LastRun, RecentRuns};
 use super::registrations::{Registration, Registrations};
 use super::repeats::Repeats;
@@ -12,6 +13,7 @@ use crate::cluster::{Cluster, Fleet};
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
+use crate::paused::{PauseOf, RECHECK, Standing};
 use crate::queue::{ControllerId, Outcome, Run};
 use crate::request::Request;
 use crate::trace;
@@ -33,6 +35,7 @@ pub(super) struct Dispatcher {
     pub(super) recent: Arc<RecentRuns>,
     pub(super) hot_keys: Arc<HotKeyFeed>,
     pub(super) repeats: Repeats,
+    pub(super) pauses: Arc<Pauses>,
     /// Cancelled when a drain begins: nothing is started any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: cancels every attempt.
@@ -103,11 +106,41 @@ impl Dispatcher {
         let (Some(registration), Some(cluster)) = (registration, cluster) else {
             return self.queue.done(run.token, Outcome::Gone);
         };
+        if let Some(outcome) = self.pause(&run, &registration, &cluster) {
+            return self.queue.done(run.token, outcome);
+        }
         let dispatcher = self.clone();
         self.attempts.spawn_on(
             async move { dispatcher.attempt(run, registration, cluster).await },
             &self.host,
         );
+    }
+
+    /// The end of a run that a pause keeps from beginning.
+    fn pause(
+        &self,
+        run: &Run,
+        registration: &Registration,
+        cluster: &Arc<Cluster>,
+    ) -> Option<Outcome> {
+        let controller = registration.controller();
+        let now = self.queue.wall_time();
+        let (standing, paused) = self.pauses.of(&controller, cluster, &run.request, now);
+        let fence = || self.leadership.fence(&controller);
+        let Some(paused) = paused else {
+            if run.was_paused && standing == Standing::Here {
+                pauses::report_end(registration, cluster, &run.request, fence());
+            }
+            return None;
+        };
+        let by_object = paused.of == PauseOf::Object;
+        if by_object && !run.was_paused {
+            pauses::report_begin(registration, cluster, &run.request, &paused, fence());
+        }
+        Some(Outcome::Paused {
+            after: paused.left.min(RECHECK),
+            by_object,
+        })
     }
 
     async fn attempt(

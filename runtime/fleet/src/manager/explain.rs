@@ -45,7 +45,7 @@ pub(super) fn explain(
 fn explain_for(core: &Core, registration: &Registration, request: &Request) -> Explanation {
     let controller = registration.controller();
     let key = core.queue.read(|queue| queue.key(registration.id, request));
-    let key = key.and_then(|key| keys::status(&core.registrations, key));
+    let key = key.and_then(|key| keys::status(&core.queue, &core.registrations, &core.pauses, key));
     let why = match core.fleet.cluster(&request.cluster) {
         None => format!(
             "cluster {:?} is not engaged: no provider knows it, or cannot use what it knows",
@@ -87,7 +87,16 @@ fn explain_in(
         );
     }
     if let Some(key) = key {
-        return waits(&key.queued);
+        return match &key.paused {
+            Some(paused) => paused.to_string(),
+            None => waits(&key.queued),
+        };
+    }
+    let paused = core
+        .pauses
+        .of_key(registration, request, core.queue.wall_time());
+    if let Some(paused) = paused {
+        return format!("nothing is left to do, and {paused}");
     }
     // The watch that explains most: one that would have it reconciled, else one that says why not.
     let best = visibility.into_iter().min_by(|(_, a), (_, b)| a.cmp(b));
@@ -125,6 +134,7 @@ fn waits(key: &QueuedKey) -> String {
             "it has run too often lately, the next run is in {:?}",
             ahead(at)
         ),
+        KeyState::Paused(at) => format!("its pause has ended, it runs in {:?}", ahead(at)),
         KeyState::Terminal(_) => {
             "it failed for good: an event about it, or a requeue, runs it again".to_owned()
         }

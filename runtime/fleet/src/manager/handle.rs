@@ -8,12 +8,15 @@ use super::hot_keys::HotKeys;
 use super::idle::{Idle, idle};
 use super::keys::{self, KeyFilter, KeyPage, KeyStatus};
 use super::options::Concurrency;
+use super::pauses::PauseSet;
+use super::pausing::{PauseError, annotate};
 use super::providers::ProviderStatus;
 use crate::cluster::{AnswerUse, CacheOptions, Client, Cluster, ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
 use crate::metrics::{AttemptCounts, MetricLimits};
 use crate::name::{ControllerName, TenantName};
+use crate::paused::Pause;
 use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, TenantOptions};
 use crate::request::Request;
@@ -80,6 +83,26 @@ impl ManagerHandle {
     /// of a controller and a cluster with its next attempt.
     pub fn set_metric_limits(&self, limits: MetricLimits) {
         self.core.metrics.set_limits(limits);
+    }
+
+    /// Writes a pause on the object of a key, in its cluster, or takes it away with `None`, with the rights of a controller of that name, or
+    /// of any that has the object. Returns the object's kind. A run under way goes on.
+    ///
+    /// # Errors
+    /// [`PauseError`].
+    pub async fn pause(
+        &self,
+        request: &Request,
+        controller: Option<&ControllerName>,
+        pause: Option<&Pause>,
+    ) -> Result<String, PauseError> {
+        annotate(&self.core, request, controller, pause).await
+    }
+
+    /// Replaces the pauses of tenants, reconcilers and clusters. They hold keys that begin to run from now on; keys that were paused and are
+    /// not any more run within a second.
+    pub fn set_pauses(&self, set: PauseSet) {
+        self.core.set_pauses(set);
     }
 
     /// The keys that become hot from now on: they ask to run without end, and are throttled.
@@ -217,7 +240,8 @@ impl ManagerHandle {
     /// As [`Self::keys`], from 0 or from [`KeyPage::next`] of the page before. Keys that come or change between two pages may be missed.
     #[must_use]
     pub fn keys_page(&self, filter: &KeyFilter, from: u32) -> KeyPage {
-        keys::page(&self.core.queue, &self.core.registrations, filter, from)
+        let core = &self.core;
+        keys::page(&core.queue, &core.registrations, &core.pauses, filter, from)
     }
 
     /// Why every controller, or those of a name, do not reconcile an object.

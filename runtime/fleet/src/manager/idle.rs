@@ -53,7 +53,7 @@ pub(super) async fn idle(core: &Core, failed: &BTreeSet<String>) -> Idle {
             limit: MAX_LISTED,
             ..KeyFilter::default()
         };
-        keys::page(&core.queue, &core.registrations, &filter, 0).keys
+        keys::page(&core.queue, &core.registrations, &core.pauses, &filter, 0).keys
     };
     let counts = |key: &KeyStatus| !failed.contains(key.queued.request.cluster.as_str());
     let (mut terminal, mut failing) = (keys("terminal"), keys("failing"));
@@ -154,7 +154,7 @@ fn leave_out(core: &Core, cluster: &str, counts: &mut Counts) {
                 KeyState::Backoff(_) => &mut counts.backoff,
                 KeyState::Throttled(_) => &mut counts.throttled,
                 KeyState::Running(_) => &mut counts.running,
-                KeyState::Delayed(_) | KeyState::Terminal(_) => continue,
+                KeyState::Delayed(_) | KeyState::Paused(_) | KeyState::Terminal(_) => continue,
             };
             *count = count.saturating_sub(1);
         }

@@ -1,10 +1,12 @@
 //! Keys in the queue, as status pages show them. Entry points: [`page`] and [`status`].
 
+use super::pauses::Pauses;
 use super::registrations::Registrations;
 use super::shared_queue::SharedQueue;
 use crate::kind::GroupVersionKind;
 use crate::name::{ClusterName, ControllerName, TenantName};
-use crate::queue::{ControllerId, QueuedKey, QueuedKeyFilter};
+use crate::paused::Paused;
+use crate::queue::{ControllerId, KeyState, QueuedKey, QueuedKeyFilter};
 use std::collections::BTreeSet;
 
 /// Most keys that one answer lists.
@@ -19,7 +21,7 @@ pub struct KeyFilter {
     pub controller: Option<String>,
     /// Of this cluster. Default: any.
     pub cluster: Option<ClusterName>,
-    /// In this state: `ready`, `held`, `delayed`, `backoff`, `throttled`, `running` or `terminal`; `failing`: any key whose last run
+    /// In this state: `ready`, `held`, `delayed`, `backoff`, `throttled`, `paused`, `running` or `terminal`; `failing`: any key whose last run
     /// failed. Default: any.
     pub state: Option<String>,
     /// At most so many; 0: 10,000, the most that an answer may have.
@@ -44,6 +46,8 @@ pub struct KeyStatus {
     pub controller: ControllerName,
     /// The kind of the object whose event enqueued it, or enqueued what it is retried for; `None` if no event did.
     pub source: Option<GroupVersionKind>,
+    /// The pause that holds it.
+    pub paused: Option<Paused>,
     /// What the queue knows of it.
     pub queued: QueuedKey,
 }
@@ -52,6 +56,7 @@ pub struct KeyStatus {
 pub(super) fn page(
     queue: &SharedQueue,
     registrations: &Registrations,
+    pauses: &Pauses,
     filter: &KeyFilter,
     from: u32,
 ) -> KeyPage {
@@ -78,7 +83,7 @@ pub(super) fn page(
         keys.extend(
             page.keys
                 .into_iter()
-                .filter_map(|key| status(registrations, key)),
+                .filter_map(|key| status(queue, registrations, pauses, key)),
         );
     }
     KeyPage { keys, next }
@@ -103,13 +108,22 @@ fn controllers(
 }
 
 /// A key with the names of its controller. `None`: the controller has been removed.
-pub(super) fn status(registrations: &Registrations, key: QueuedKey) -> Option<KeyStatus> {
+pub(super) fn status(
+    queue: &SharedQueue,
+    registrations: &Registrations,
+    pauses: &Pauses,
+    key: QueuedKey,
+) -> Option<KeyStatus> {
     let registration = registrations.by_id(key.controller)?;
+    let is_paused = matches!(key.state, KeyState::Paused(_));
+    let paused = || pauses.of_key(&registration, &key.request, queue.wall_time());
+    let paused = is_paused.then(paused).flatten();
     let controller = registration.controller();
     Some(KeyStatus {
         tenant: controller.tenant.clone(),
         controller: controller.name.clone(),
         source: registration.kind(key.origin),
+        paused,
         queued: key,
     })
 }

@@ -5,6 +5,7 @@
 
 use crate::cluster::{Cluster, Fleet};
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::paused::WallTime;
 use crate::queue::{
     Add, Added, ClusterMode, ControllerId, Limits, Outcome, Queue, QueueOptions, Run,
     TenantOptions, Token,
@@ -55,6 +56,11 @@ impl SharedQueue {
     /// The time by its clock. What it decides is by this one.
     pub(super) fn now(&self) -> Instant {
         Instant::now() + self.ahead()
+    }
+
+    /// The time of the wall clock, as far ahead.
+    pub(super) fn wall_time(&self) -> WallTime {
+        WallTime::after(self.ahead())
     }
 
     fn ahead(&self) -> Duration {
@@ -229,6 +235,11 @@ impl SharedQueue {
     pub(super) fn wake(&self, cluster: &ClusterName) {
         let one = (!cluster.is_local()).then_some(cluster);
         self.change(|queue| queue.wake(self.now(), one));
+    }
+
+    /// Has paused keys look at their pauses again.
+    pub(super) fn wake_paused(&self) {
+        self.change(|queue| queue.wake_paused(self.now()));
     }
 
     /// Removes the keys of a controller in one cluster.

@@ -240,7 +240,7 @@ fn work_queue(
             series.map(|c| (queue_of(&c.metrics), total(&c.totals))),
         )?;
     }
-    let waiting: [Read<Counts, usize>; 4] = [
+    let waiting: [Read<Counts, usize>; 5] = [
         (
             "windlass_queue_delayed",
             "Keys that wait for a time that was asked for.",
@@ -256,6 +256,9 @@ fn work_queue(
             "Keys that wait because they have run too often lately.",
             |c| c.throttled,
         ),
+        ("windlass_queue_paused", "Keys that a pause holds.", |c| {
+            c.paused
+        }),
         (
             "windlass_queue_terminal",
             "Keys that failed for good and wait for an event.",

@@ -361,6 +361,7 @@ impl Observe for Scripted {
             ready_low: 5,
             running: 2,
             throttled: 6,
+            paused: 3,
             ..Counts::default()
         };
         let clusters = self.1.iter().map(|metrics| ClusterNow {
@@ -423,6 +424,7 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         (format!("workqueue_depth{queue},priority=\"-100\"}}"), "5.0"),
         (format!("workqueue_adds_total{queue}}}"), "9"),
         (format!("windlass_queue_throttled{queue}}}"), "6.0"),
+        (format!("windlass_queue_paused{queue}}}"), "3.0"),
         (format!("workqueue_unfinished_work_seconds{queue}}}"), "4.0"),
         (
             format!("workqueue_longest_running_processor_seconds{queue}}}"),

@@ -247,6 +247,8 @@ pub struct Counts {
     pub backoff: usize,
     /// Hot: enqueued, and waiting because they have run too often lately.
     pub throttled: usize,
+    /// Held by a pause.
+    pub paused: usize,
     /// Failed for good, and waiting for an event.
     pub terminal: usize,
 }
@@ -255,10 +257,11 @@ impl Counts {
     /// Keys that [`Limits::keys_per_controller`](super::Limits::keys_per_controller) counts: all but the terminal ones.
     #[must_use]
     pub fn limited(&self) -> usize {
-        self.ready + self.running + self.delayed + self.backoff + self.throttled
+        self.ready + self.running + self.delayed + self.backoff + self.throttled + self.paused
     }
 
-    /// Whether nothing is ready, running, in backoff or throttled. A delayed key does not count: it may ask to be run again for ever.
+    /// Whether nothing is ready, running, in backoff or throttled. A delayed key does not count, because it may ask to be run again for
+    /// ever, nor does a paused one.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.ready + self.running + self.backoff + self.throttled == 0
@@ -280,6 +283,7 @@ impl Counts {
             State::Delayed => &mut self.delayed,
             State::Backoff => &mut self.backoff,
             State::Throttled => &mut self.throttled,
+            State::Paused => &mut self.paused,
             State::Running => &mut self.running,
             State::Terminal => &mut self.terminal,
         }

@@ -24,6 +24,8 @@ pub(super) enum State {
     Backoff,
     /// In the same list: it is hot.
     Throttled,
+    /// In the same list: a pause holds it.
+    Paused,
     /// In no list.
     Running,
     /// In its flow's list of terminal keys: waits for an event.
@@ -63,7 +65,7 @@ impl Entry {
     pub(super) fn has_alarm(&self) -> bool {
         matches!(
             self.state,
-            State::Delayed | State::Backoff | State::Throttled
+            State::Delayed | State::Backoff | State::Throttled | State::Paused
         )
     }
 }
@@ -137,7 +139,9 @@ impl Lists {
     fn list(&mut self, state: State, priority: i32) -> Option<&mut List> {
         match state {
             State::Running => None,
-            State::Delayed | State::Backoff | State::Throttled => Some(&mut self.alarmed),
+            State::Delayed | State::Backoff | State::Throttled | State::Paused => {
+                Some(&mut self.alarmed)
+            }
             State::Terminal => Some(&mut self.terminal),
             State::Ready => Some(self.level(priority)),
         }

@@ -25,6 +25,7 @@ enum Why {
     Delayed,
     Backoff,
     Throttled,
+    Paused,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -406,7 +407,7 @@ impl Model {
         let Some(id) = self.rng.choice(&running).cloned() else {
             return;
         };
-        let outcome = match self.rng.u32(0..7) {
+        let outcome = match self.rng.u32(0..8) {
             0 | 1 => Outcome::Done,
             2 => Outcome::RequeueAfter(self.rng.u32(0..3) * 70 * MILLI),
             3 | 4 => Outcome::Failed {
@@ -415,6 +416,10 @@ impl Model {
                 not_before: self.rng.bool().then_some(40 * MILLI),
             },
             5 => Failure::terminal("t").into(),
+            6 => Outcome::Paused {
+                after: self.rng.u32(0..3) * 70 * MILLI,
+                by_object: self.rng.bool(),
+            },
             _ => Outcome::Gone,
         };
         let Some(Doing::Running {
@@ -454,6 +459,10 @@ impl Model {
                 due: (self.now + after).max(started + 100 * MILLI).max(held),
                 why: Why::Delayed,
             }),
+            Outcome::Paused { after, .. } => Some(Doing::Alarm {
+                due: (self.now + after).max(held),
+                why: Why::Paused,
+            }),
             Outcome::Failed { failure, .. } if failure == Failure::terminal("t") => {
                 Some(Doing::Terminal)
             }
@@ -466,7 +475,12 @@ impl Model {
             Some(Doing::Alarm {
                 why: Why::Backoff, ..
             }) => key.attempts += 1,
-            Some(Doing::Terminal) => {}
+            Some(
+                Doing::Terminal
+                | Doing::Alarm {
+                    why: Why::Paused, ..
+                },
+            ) => {}
             _ => key.attempts = 0,
         }
         if let Outcome::Failed { failure, .. } = &outcome {
@@ -622,7 +636,8 @@ impl Model {
         match self.rng.u32(0..1000) {
             0..340 => self.add(),
             340..345 => self.look_for_room(),
-            345..350 => self.wake(),
+            345..348 => self.wake(Why::Backoff),
+            348..350 => self.wake(Why::Paused),
             350..650 => self.get(),
             650..890 => self.done(),
             890..900 => {

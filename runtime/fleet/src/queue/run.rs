@@ -31,6 +31,8 @@ pub struct Run {
     pub waited: Duration,
     /// What enqueued it.
     pub cause: Cause,
+    /// Whether its object paused it when it was handed out last.
+    pub was_paused: bool,
 }
 
 /// A run that has not ended. Not reused.
@@ -55,6 +57,14 @@ pub enum Outcome {
         failure: Failure,
         /// Default: the backoff alone counts.
         not_before: Option<Duration>,
+    },
+    /// A pause holds it, so that it has not run: it is handed out again after this time, or when it is enqueued. Its attempts and its
+    /// failure stay.
+    Paused {
+        /// How long it waits.
+        after: Duration,
+        /// Whether its object asks for the pause.
+        by_object: bool,
     },
     /// Its cluster left the fleet: counts as done.
     Gone,
@@ -187,6 +197,12 @@ impl Queue {
                 failure,
                 not_before,
             } if !run.cluster_gone => self.fail(now, run, failure, not_before),
+            Outcome::Paused { after, by_object } if !run.cluster_gone => {
+                if by_object {
+                    self.paused.insert(key);
+                }
+                Some((State::Paused, now.saturating_add(nanos(after))))
+            }
             _ => None,
         };
         if next.is_none_or(|(state, _)| state == State::Delayed) {
@@ -216,10 +232,10 @@ impl Queue {
                 entry.priority = entry
                     .priority
                     .max(rerun.map_or(i32::MIN, |rerun| rerun.priority));
-                entry.cause = if state == State::Backoff {
-                    Cause::Retry
-                } else {
-                    Cause::Requeue
+                entry.cause = match state {
+                    State::Backoff => Cause::Retry,
+                    State::Paused => entry.cause,
+                    _ => Cause::Requeue,
                 };
                 (state, due)
             }

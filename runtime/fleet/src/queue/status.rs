@@ -65,6 +65,8 @@ pub enum KeyState {
     Backoff(Instant),
     /// It is hot: it has been enqueued, and waits until then because it has run too often lately.
     Throttled(Instant),
+    /// It waits until then, because a pause holds it, and looks at the pause again.
+    Paused(Instant),
     /// It has been running since then.
     Running(Instant),
     /// It failed for good then, and waits for an event.
@@ -76,7 +78,9 @@ impl KeyState {
     #[must_use]
     pub fn runs_at(self) -> Option<Instant> {
         match self {
-            Self::Delayed(at) | Self::Backoff(at) | Self::Throttled(at) => Some(at),
+            Self::Delayed(at) | Self::Backoff(at) | Self::Throttled(at) | Self::Paused(at) => {
+                Some(at)
+            }
             _ => None,
         }
     }
@@ -99,6 +103,7 @@ impl KeyState {
             Self::Delayed(_) => "delayed",
             Self::Backoff(_) => "backoff",
             Self::Throttled(_) => "throttled",
+            Self::Paused(_) => "paused",
             Self::Running(_) => "running",
             Self::Terminal(_) => "terminal",
         }
@@ -230,6 +235,7 @@ impl Queue {
             State::Delayed => KeyState::Delayed(since),
             State::Backoff => KeyState::Backoff(since),
             State::Throttled => KeyState::Throttled(since),
+            State::Paused => KeyState::Paused(since),
             State::Terminal => KeyState::Terminal(since),
             State::Running => KeyState::Running(since),
         };
@@ -289,7 +295,7 @@ impl Queue {
             .unwrap_or_default()
     }
 
-    /// Whether nothing is ready, running, in backoff or throttled. A delayed key does not count.
+    /// Whether nothing is ready, running, in backoff or throttled. A delayed or a paused key does not count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.counts.is_idle()

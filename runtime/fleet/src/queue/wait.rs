@@ -202,6 +202,7 @@ impl Queue {
 
     fn drop_key(&mut self, key: KeyId) {
         self.drop_failure(key);
+        self.paused.remove(&key);
         let flow = self.keys.entry(key).flow;
         self.keys.remove(key);
         self.classes.key_removed(flow);

@@ -1,5 +1,6 @@
 //! Brings keys forward that failed through no fault of their reconciler, once what made them fail may be repaired: credentials, a server
-//! that was away, a kind that was not served. Entry point: [`Queue::wake`].
+//! that was away, a kind that was not served; and paused keys, once pauses have changed. Entry points: [`Queue::wake`] and
+//! [`Queue::wake_paused`].
 //!
 //! Without it such a key waits for the end of its backoff, which is up to a thousand seconds, though the next attempt would succeed.
 
@@ -24,7 +25,21 @@ impl Queue {
             let keys = self.keys.alarmed(lists);
             let keys: Vec<KeyId> = keys.filter(|key| self.may_be_repaired(*key)).collect();
             for key in keys {
-                self.bring_forward(now, key);
+                self.bring_forward(now, key, State::Backoff);
+            }
+        }
+    }
+
+    /// Has all paused keys look at their pauses again within a second. Linear in the keys that wait for a time.
+    pub fn wake_paused(&mut self, now: Instant) {
+        let now = self.nanos(now);
+        for flow in self.flows_in(None) {
+            let lists = &self.classes.flows[flow].lists;
+            let keys = self.keys.alarmed(lists);
+            let is_paused = |key: &KeyId| self.keys.entry(*key).state == State::Paused;
+            let keys: Vec<KeyId> = keys.filter(is_paused).collect();
+            for key in keys {
+                self.bring_forward(now, key, State::Paused);
             }
         }
     }
@@ -47,7 +62,7 @@ impl Queue {
             && last.is_none_or(|last| last.blame != Blame::Guest)
     }
 
-    fn bring_forward(&mut self, now: u64, key: KeyId) {
+    fn bring_forward(&mut self, now: u64, key: KeyId, state: State) {
         let Entry { hash, at, .. } = *self.keys.entry(key);
         let left = at.saturating_sub(now).min(nanos(SPREAD));
         // The same key has the same place in each wave.
@@ -58,7 +73,9 @@ impl Queue {
             return;
         }
         self.leave(now, key);
-        self.keys.entry_mut(key).cause = Cause::Cluster;
-        self.wait(now, key, Some(due), State::Backoff);
+        if state == State::Backoff {
+            self.keys.entry_mut(key).cause = Cause::Cluster;
+        }
+        self.wait(now, key, Some(due), state);
     }
 }

@@ -1,15 +1,16 @@
 //! Where a store's changes become requests of one controller. Entry point: [`SourceSink`].
 
-use super::Watch;
 use super::debts::Debts;
 use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
+use super::{Enqueue, Watch};
 use crate::cache::store::{Change, Sink};
 use crate::cluster::{Backend, Caller, Cluster, Fleet, may_see};
 use crate::grant::Grant;
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
+use crate::paused::Pause;
 use crate::predicate;
 use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
@@ -135,7 +136,7 @@ impl SourceSink {
             (Some(old), None) => predicate::Change::Deleted(old),
             (None, None) => return true,
         };
-        if !self.watch.predicate.admits(&seen) {
+        if !self.watch.predicate.admits(&seen) && !self.is_paused_or_resumed(old, new) {
             return true;
         }
         let add = add_for(change, old, new, cause).by(self.origin);
@@ -188,6 +189,15 @@ impl SourceSink {
             }
         }
         taken
+    }
+
+    /// Whether an object of the controller's own is paused otherwise than before: its key looks at that at once, whatever the predicate
+    /// admits.
+    fn is_paused_or_resumed(&self, old: Option<&Object>, new: Option<&Object>) -> bool {
+        self.watch.enqueue == Enqueue::Primary
+            && old.zip(new).is_some_and(|(old, new)| {
+                !old.same_annotations(new) && Pause::of(old) != Pause::of(new)
+            })
     }
 
     /// Whether a request that found no room, or an object that was asked for, has not been enqueued since.

@@ -5,7 +5,7 @@ use super::access::Caller;
 use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
 use crate::config::kinds::{Identity, Kind};
-use crate::status::view::{RequeueRequest, RollbackReply};
+use crate::status::view::{PauseReply, PauseRequest, RequeueRequest, RollbackReply};
 use windlass_fleet::api::EventType;
 
 /// A caller has requeued a key.
@@ -24,6 +24,23 @@ pub(super) fn recorded(app: &App, caller: &Caller, request: &RequeueRequest) {
     tracing::info!(target: "audit", user, key, reconciler, "a caller had a run recorded");
     let note = format!("{user} requeued {key}, and had the run recorded");
     record(app, &about(app, request), "Recorded", "Record", note);
+}
+
+/// A caller has paused something, or resumed it.
+pub(super) fn paused(app: &App, caller: &Caller, request: &PauseRequest, reply: &PauseReply) {
+    let (user, subject, state) = (&*caller.name, reply.subject.as_str(), reply.state.as_str());
+    tracing::info!(target: "audit", user, subject, state, "a caller paused or resumed something");
+    let (reason, action) = if reply.until.is_empty() {
+        ("Resumed", "Resume")
+    } else {
+        ("Paused", "Pause")
+    };
+    let about = match &request.reconciler {
+        Some(name) => of_reconciler(name),
+        None => of_manager(app),
+    };
+    let note = format!("{subject} {state}, as {user} asked");
+    record(app, &about, reason, action, note);
 }
 
 /// A caller has read a recording, which holds objects.

@@ -163,6 +163,7 @@ fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
     view.running = status.running as u64;
     view.delayed = status.delayed as u64;
     view.backoff = status.backoff as u64;
+    view.paused_keys = status.paused as u64;
     view.terminal = status.terminal as u64;
     view.attempts = status.attempts.all();
     view.succeeded = status.attempts.succeeded;
@@ -251,13 +252,14 @@ fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
 
 /// The keys that match the query.
 pub(super) fn keys(app: &App, query: &KeyQuery) -> Result<Items<KeyView>, String> {
-    const STATES: [&str; 8] = [
+    const STATES: [&str; 9] = [
         "ready",
         "held",
         "running",
         "delayed",
         "backoff",
         "throttled",
+        "paused",
         "terminal",
         "failing",
     ];
@@ -368,7 +370,14 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
     let key = status.queued;
     let seconds = |time: Duration| time.as_secs_f64();
     let since = key.state.since();
-    let runs_at = key.state.runs_at();
+    let runs_in = match &status.paused {
+        // Without an end nobody knows.
+        Some(paused) => Some(paused.left).filter(|left| *left != Duration::MAX),
+        None => {
+            let runs_at = key.state.runs_at();
+            runs_at.map(|at| at.saturating_duration_since(now))
+        }
+    };
     let failure = key.last_failure.as_ref();
     KeyView {
         key: key.request.to_string(),
@@ -377,7 +386,7 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
         state: key.state.as_str().to_owned(),
         attempts: key.attempts.into(),
         since_seconds: since.map(|at| seconds(now.saturating_duration_since(at))),
-        runs_in_seconds: runs_at.map(|at| seconds(at.saturating_duration_since(now))),
+        runs_in_seconds: runs_in.map(seconds),
         last_error: failure.map_or_else(String::new, |failure| failure.message.to_string()),
         reason: failure.map_or("", |failure| failure.reason).to_owned(),
         blame: failure
@@ -388,6 +397,9 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
             .source
             .map_or_else(String::new, |kind| kind.to_string()),
         priority: key.priority.into(),
+        paused: status
+            .paused
+            .map_or_else(String::new, |paused| paused.to_string()),
     }
 }
 

@@ -294,6 +294,44 @@ pub(crate) struct RequeueArgs {
     pub(crate) admin: AdminArgs,
 }
 
+/// `pause`.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) target: PauseTarget,
+    /// How long: 30m, 1h30m [default: until `windlass resume`]
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) duration: Option<Interval>,
+    /// Why, for people: `get`, the Event and the object show it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Hold objects that are being deleted too; otherwise they are reconciled
+    #[arg(long)]
+    pub(crate) deletions: bool,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+/// `resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) target: PauseTarget,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+/// What is paused or resumed.
+#[derive(Debug, Args)]
+pub(crate) struct PauseTarget {
+    /// One object, for all reconcilers: `cluster://<cluster>/<namespace>/<name>`, as `get keys` prints it
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) key: Option<String>,
+    /// With KEY: the object of this reconciler's kind, with its rights
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+}
+
 /// `rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {

@@ -184,6 +184,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView], wide: bool) -> Table {
         Wide("READY"),
         Always("FAILING"),
         Wide("BACKOFF"),
+        Wide("PAUSED"),
         Wide("TERMINAL"),
         Wide("CPU"),
         Wide("CPU WAITED"),
@@ -215,6 +216,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView], wide: bool) -> Table {
             Cell::number(view.ready),
             Cell::bad_number(view.backoff + view.terminal),
             Cell::bad_number(view.backoff),
+            Cell::number(view.paused_keys),
             Cell::bad_number(view.terminal),
             Cell::number(spent(usage.cpu_seconds)),
             Cell::number(spent(usage.cpu_waited_seconds)),
@@ -375,7 +377,11 @@ pub(crate) fn keys(views: &[KeyView], wide: bool) -> Table {
             Cell::number(seconds(view.runs_in_seconds)),
             Cell::text(&view.blame),
             Cell::text(cause(&view.cause, &view.source)),
-            Cell::text(&view.last_error),
+            Cell::text(if view.paused.is_empty() {
+                &view.last_error
+            } else {
+                &view.paused
+            }),
         ]);
     }
     table
@@ -427,7 +433,7 @@ fn cause(cause: &str, source: &str) -> String {
 fn tone_of_key(state: &str) -> Tone {
     match state {
         "terminal" => Tone::Bad,
-        "backoff" | "held" | "throttled" => Tone::Warn,
+        "backoff" | "held" | "throttled" | "paused" => Tone::Warn,
         "running" => Tone::Good,
         _ => Tone::Plain,
     }

@@ -137,6 +137,9 @@ pub(crate) struct ReconcilerView {
     pub(crate) delayed: u64,
     /// Keys that failed and run again later.
     pub(crate) backoff: u64,
+    /// Keys that pauses hold.
+    #[serde(default)]
+    pub(crate) paused_keys: u64,
     /// Keys that failed and wait for an event.
     pub(crate) terminal: u64,
     /// Reconciles that ended.
@@ -231,7 +234,7 @@ pub(crate) struct KeyView {
     pub(crate) tenant: String,
     /// The reconciler.
     pub(crate) reconciler: String,
-    /// ready, held (its cluster is not ready), running, delayed, backoff or terminal.
+    /// ready, held (its cluster is not ready), running, delayed, backoff, throttled, paused or terminal.
     pub(crate) state: String,
     /// Runs that failed since the last one that did not.
     pub(crate) attempts: u64,
@@ -252,6 +255,9 @@ pub(crate) struct KeyView {
     pub(crate) source: String,
     /// Its priority.
     pub(crate) priority: i64,
+    /// The pause that holds it, with its end and its reason; empty: none does.
+    #[serde(default)]
+    pub(crate) paused: String,
 }
 
 /// What one reconciler makes of a key that somebody asks about.
@@ -387,6 +393,38 @@ pub(crate) struct RequeueRequest {
     /// Only for this reconciler; none: for every one that knows the key.
     #[serde(default)]
     pub(crate) reconciler: Option<String>,
+}
+
+/// Asks for a pause, or for its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PauseRequest {
+    /// The key of one object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    /// With a key: the reconciler whose object it is. Otherwise: the whole reconciler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reconciler: Option<String>,
+    /// How long; none: until it is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<u64>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// Whether objects that are being deleted wait too.
+    pub(crate) deletions: bool,
+}
+
+/// What is paused or resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PauseReply {
+    /// What was meant, for people.
+    pub(crate) subject: String,
+    /// `is paused until …` or `is resumed`.
+    pub(crate) state: String,
+    /// The end of the pause: a time, or `resumed`; empty: there is no pause any more.
+    pub(crate) until: String,
 }
 
 /// How many reconcilers took the key.

@@ -25,6 +25,7 @@ mod leaks;
 mod locality;
 mod providers;
 mod parts;
+mod pauses;
 mod proxies;
 mod readiness;
 mod redirects;

@@ -50,14 +50,7 @@ impl Client {
 
     /// An object that some cache holds, in its stored form, without a check of the grant: for the host's own use.
     pub(crate) fn held(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Object> {
-        let backend = self.cluster.backend()?;
-        let key = &*self.part().stored_key(key).ok()?;
-        backend
-            .stores
-            .with_kind(kind, |stores| {
-                stores.iter().find_map(|store| store.get(key))
-            })
-            .map(|(object, _)| object)
+        self.cluster.held(kind, key)
     }
 
     async fn get_cached(

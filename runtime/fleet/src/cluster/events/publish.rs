@@ -5,6 +5,7 @@ use crate::cluster::call_scope::Caller;
 use crate::cluster::client::Client;
 use crate::json::Object;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 /// Bytes of an object's name in the names of its events, which may have 253 bytes in all.
 const MAX_NAME: usize = 200;
@@ -70,6 +71,15 @@ pub(super) fn name_of(object: &str, salt: u64) -> String {
         labels.join(".")
     };
     format!("{labels}.{salt:016x}")
+}
+
+/// The same for the same texts about an object, in every process.
+pub(super) fn salt_of(uid: &str, event: &Event) -> u64 {
+    let texts = json!([uid, event.reason, event.action, event.note]);
+    let digest = Sha256::digest(texts.to_string());
+    digest[..8]
+        .iter()
+        .fold(0, |salt, byte| salt << 8 | u64::from(*byte))
 }
 
 pub(super) fn cut(text: &str, limit: usize) -> &str {

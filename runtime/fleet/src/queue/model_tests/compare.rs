@@ -33,6 +33,7 @@ impl Model {
                             Why::Delayed => KeyState::Delayed(due),
                             Why::Backoff => KeyState::Backoff(due),
                             Why::Throttled => KeyState::Throttled(due),
+                            Why::Paused => KeyState::Paused(due),
                         }
                 }
                 (Doing::Running { started, again, .. }, KeyState::Running(since)) => {
@@ -58,6 +59,7 @@ impl Model {
                     Why::Delayed => counts.delayed += 1,
                     Why::Backoff => counts.backoff += 1,
                     Why::Throttled => counts.throttled += 1,
+                    Why::Paused => counts.paused += 1,
                 },
                 Doing::Running { .. } => counts.running += 1,
                 Doing::Terminal => counts.terminal += 1,

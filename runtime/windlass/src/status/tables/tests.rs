@@ -72,8 +72,8 @@ fn the_wide_table_of_reconcilers_tells_whose_fault_it_was_and_how_the_last_chang
     assert_eq!(
         lines(&reconcilers(&[reconciler()], true)),
         [
-            "TENANT RECONCILER STATE REVISION PREVIOUS RELOAD CLUSTERS ATTEMPTS FAILED BY GUEST HOST API RUNNING READY FAILING BACKOFF TERMINAL CPU CPU WAITED MEMORY PEAK IDLE LIMITS HIT DENIED MISSING RULE PROBLEM",
-            "team-a hello Serves 0123456789ab fedcba987654 3m ago 3 136 36 11 12 13 22 21 47 23 24 1.5s 13ms 3.0 MiB 2 memory 9, timeout 7, 1 more 5 - {verbs: [get]} -",
+            "TENANT RECONCILER STATE REVISION PREVIOUS RELOAD CLUSTERS ATTEMPTS FAILED BY GUEST HOST API RUNNING READY FAILING BACKOFF PAUSED TERMINAL CPU CPU WAITED MEMORY PEAK IDLE LIMITS HIT DENIED MISSING RULE PROBLEM",
+            "team-a hello Serves 0123456789ab fedcba987654 3m ago 3 136 36 11 12 13 22 21 47 23 0 24 1.5s 13ms 3.0 MiB 2 memory 9, timeout 7, 1 more 5 - {verbs: [get]} -",
         ]
     );
 }
@@ -221,6 +221,7 @@ fn key() -> KeyView {
         cause: "retry".to_owned(),
         source: "v1/ConfigMap".to_owned(),
         priority: 0,
+        paused: String::new(),
     }
 }
 
@@ -233,12 +234,18 @@ fn keys_tell_what_enqueued_them_and_when_they_run_next() {
         runs_in_seconds: None,
         ..view.clone()
     };
+    let paused = KeyView {
+        state: "paused".to_owned(),
+        paused: "it is paused until resumed: a freeze".to_owned(),
+        ..of_an_event.clone()
+    };
     assert_eq!(
-        lines(&keys(&[view, of_an_event], true)),
+        lines(&keys(&[view, of_an_event, paused], true)),
         [
             "KEY RECONCILER STATE SINCE FAILURES NEXT BLAME CAUSE ERROR",
             "cluster://a/default/x team-a/hello backoff - 3 8s api retry (v1/ConfigMap) it said no",
             "cluster://a/default/x team-a/hello backoff 3m 3 - api update of v1/ConfigMap it said no",
+            "cluster://a/default/x team-a/hello paused 3m 3 - api update of v1/ConfigMap it is paused until resumed: a freeze",
         ]
     );
 }

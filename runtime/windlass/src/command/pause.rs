@@ -1,0 +1,49 @@
+//! `windlass pause` and `windlass resume`: hold what is to be left alone, for a while. Entry points: [`pause`] and [`resume`].
+
+use crate::cli::{Format, PauseArgs, PauseTarget, ResumeArgs};
+use crate::command::client::Client;
+use crate::status::view::{PauseReply, PauseRequest};
+use std::process::ExitCode;
+use windlass_fleet::Request;
+
+/// Pauses, and prints until when.
+///
+/// # Errors
+/// When the key cannot be read, no manager answers, or it cannot pause that.
+pub(crate) async fn pause(args: PauseArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let mut request = request(args.target)?;
+    request.seconds = args.duration.map(|duration| duration.0.as_secs());
+    request.reason = args.reason;
+    request.deletions = args.deletions;
+    let client = Client::new(&args.admin).await?;
+    print(client.post("/api/v1/pause", &request).await?, format)
+}
+
+/// Ends a pause.
+///
+/// # Errors
+/// As [`pause`].
+pub(crate) async fn resume(args: ResumeArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let request = request(args.target)?;
+    let client = Client::new(&args.admin).await?;
+    print(client.post("/api/v1/resume", &request).await?, format)
+}
+
+fn request(target: PauseTarget) -> anyhow::Result<PauseRequest> {
+    let key: Option<Request> = target.key.map(|key| key.parse()).transpose()?;
+    Ok(PauseRequest {
+        key: key.map(|key| key.to_string()),
+        reconciler: target.reconciler,
+        ..PauseRequest::default()
+    })
+}
+
+fn print(reply: PauseReply, format: Format) -> anyhow::Result<ExitCode> {
+    match format {
+        Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
+        Format::Text | Format::Wide | Format::Markdown => {
+            anstream::println!("{} {}", reply.subject, reply.state);
+        }
+    }
+    Ok(super::DONE)
+}
