@@ -155,6 +155,8 @@ pub enum PauseOf {
     Tenant,
     /// The cluster.
     Cluster,
+    /// The provider of the cluster.
+    Provider,
 }
 
 impl PauseOf {
@@ -166,6 +168,7 @@ impl PauseOf {
             Self::Reconciler => "reconciler",
             Self::Tenant => "tenant",
             Self::Cluster => "cluster",
+            Self::Provider => "cluster's provider",
         }
     }
 }

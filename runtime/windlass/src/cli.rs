@@ -175,10 +175,10 @@ pub(crate) enum Command {
     ///
     /// Writes all that the guest got in this run into a file, for `windlass replay`. Values of Secrets have stand-ins in it.
     Record(RecordArgs),
-    /// Make a running manager leave an object alone for a while
+    /// Make a running manager leave an object, a reconciler, a tenant or a cluster alone for a while
     ///
-    /// Writes the annotation windlass.dev/paused-until on the object, which every process honours and `kubectl annotate` writes too. Nothing
-    /// reconciles the object until then; deletions go on. A run under way goes on.
+    /// Writes the annotation windlass.dev/paused-until on the object, or on the Reconciler, the Tenant or the cluster's Provider, which every
+    /// process honours and `kubectl annotate` writes too. Nothing is reconciled there until then; deletions go on. A run under way goes on.
     Pause(PauseArgs),
     /// End a pause, and reconcile what waits
     Resume(ResumeArgs),

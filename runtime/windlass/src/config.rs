@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
+pub(crate) mod pauses;
 pub(crate) mod record;
 pub(crate) mod registries;
 pub(crate) mod schema;

@@ -6,6 +6,7 @@ mod hot_keys;
 pub(crate) mod idle;
 mod notices;
 mod objects;
+mod pauses;
 mod providers;
 mod reload;
 mod pressure;

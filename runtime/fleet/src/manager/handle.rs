@@ -105,6 +105,12 @@ impl ManagerHandle {
         self.core.set_pauses(set);
     }
 
+    /// The pauses of tenants, reconcilers and clusters. Some may have ended.
+    #[must_use]
+    pub fn pauses(&self) -> Arc<PauseSet> {
+        self.core.pauses.get()
+    }
+
     /// The keys that become hot from now on: they ask to run without end, and are throttled.
     #[must_use]
     pub fn hot_keys(&self) -> HotKeys {

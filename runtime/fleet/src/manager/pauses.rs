@@ -27,6 +27,8 @@ pub struct PauseSet {
     pub reconcilers: BTreeMap<(TenantName, ControllerName), Pause>,
     /// Of all keys in a cluster.
     pub clusters: BTreeMap<ClusterName, Pause>,
+    /// Of all keys in the clusters of a provider.
+    pub providers: BTreeMap<String, Pause>,
 }
 
 /// The pauses in effect.
@@ -47,6 +49,11 @@ impl Pauses {
     pub(super) fn set(&self, set: PauseSet) -> bool {
         let set = Arc::new(set);
         *self.set.swap(set.clone()) != *set
+    }
+
+    /// The pauses of tenants, reconcilers and clusters.
+    pub(super) fn get(&self) -> Arc<PauseSet> {
+        self.set.load_full()
     }
 
     /// The pause that holds a key, if any does.
@@ -72,10 +79,12 @@ impl Pauses {
         let (standing, own) = see(controller, cluster, request);
         let set = self.set.load();
         let name = (controller.tenant.clone(), controller.name.clone());
+        let provider = cluster.provider().and_then(|name| set.providers.get(name));
         let wide = [
             (PauseOf::Reconciler, set.reconcilers.get(&name)),
             (PauseOf::Tenant, set.tenants.get(&controller.tenant)),
             (PauseOf::Cluster, set.clusters.get(&request.cluster)),
+            (PauseOf::Provider, provider),
         ];
         let wide = wide
             .into_iter()

@@ -24,9 +24,7 @@ fn a_paused_key_keeps_its_attempts_and_its_failure_and_holds_no_slot() {
     let counts = bench.queue.counts(bench.controller);
     assert_eq!((bench.state("a"), counts.paused), (Some("paused"), 1));
     assert!(bench.queue.is_idle() && counts.limited() == 1);
-    let key = bench
-        .queue
-        .key(bench.controller, &request("alpha", "a"));
+    let key = bench.queue.key(bench.controller, &request("alpha", "a"));
     assert!(key.is_some_and(|key| key.attempts == 1 && key.last_failure.is_some()));
     // Others run meanwhile.
     assert_eq!(bench.add("b"), Added::New);

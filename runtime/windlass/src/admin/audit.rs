@@ -30,6 +30,10 @@ pub(super) fn recorded(app: &App, caller: &Caller, request: &RequeueRequest) {
 pub(super) fn paused(app: &App, caller: &Caller, request: &PauseRequest, reply: &PauseReply) {
     let (user, subject, state) = (&*caller.name, reply.subject.as_str(), reply.state.as_str());
     tracing::info!(target: "audit", user, subject, state, "a caller paused or resumed something");
+    if request.key.is_none() {
+        // The process that leads records an Event about the object that has the pause.
+        return;
+    }
     let (reason, action) = if reply.until.is_empty() {
         ("Resumed", "Resume")
     } else {

@@ -10,8 +10,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use windlass_fleet::manager::{ControllerStatus, Explanation, KeyFilter, KeyStatus};
+use windlass_fleet::paused::Pause;
 use windlass_fleet::provider::Problem;
-use windlass_fleet::{ClusterName, ControllerName, Request};
+use windlass_fleet::{ClusterName, ControllerName, Request, TenantName};
 use windlass_sandbox::GuestStatus;
 
 /// Most keys in one answer.
@@ -72,11 +73,24 @@ pub(super) fn configuration(app: &App) -> ConfigurationView {
 /// The engaged clusters, and the entries that providers cannot use.
 pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let now = now();
+    let pauses = app.manager.pauses();
+    let paused = |name: &str| {
+        let name = ClusterName::new(name).ok();
+        let own = name.as_ref().and_then(|name| pauses.clusters.get(name));
+        let cluster = name.and_then(|name| app.manager.fleet().cluster(&name));
+        let provider = cluster.as_ref().and_then(|cluster| cluster.provider());
+        let provider = provider.and_then(|name| pauses.providers.get(name));
+        match (lasting(own), lasting(provider)) {
+            (own, provider) if own.is_empty() => provider,
+            (own, _) => own,
+        }
+    };
     let views = app
         .manager
         .clusters()
         .into_iter()
         .map(|status| ClusterView {
+            paused: paused(&status.name),
             name: status.name,
             state: status.state.as_str().to_owned(),
             reason: status.reason,
@@ -126,8 +140,16 @@ pub(crate) fn reconcilers(app: &App) -> Items<ReconcilerView> {
         .into_iter()
         .map(|status| (status.name.clone(), status))
         .collect();
+    let pauses = app.manager.pauses();
+    let paused = |tenant: &str, name: &str| {
+        let of = TenantName::new(tenant)
+            .ok()
+            .zip(ControllerName::new(name).ok());
+        lasting(of.and_then(|of| pauses.reconcilers.get(&of)))
+    };
     let views = app.statuses.all().into_iter().map(|(name, entry)| {
         let mut view = ReconcilerView {
+            paused: paused(&entry.tenant, &name),
             revision: entry.revision.unwrap_or_default(),
             previous: entry.previous.unwrap_or_default(),
             rolled_back: entry.rolled_back,
@@ -196,6 +218,12 @@ fn show_guest(view: &mut ReconcilerView, status: GuestStatus) {
     view.serves_seconds = now().saturating_sub(status.loaded);
 }
 
+/// A pause in words, unless it has ended.
+fn lasting(pause: Option<&Pause>) -> String {
+    let pause = pause.filter(|pause| pause.left(SystemTime::now()).is_some());
+    pause.map_or_else(String::new, ToString::to_string)
+}
+
 /// By the wall clock, for people: in seconds since the epoch.
 fn now() -> u64 {
     since_epoch(SystemTime::now())
@@ -232,9 +260,13 @@ pub(super) fn tenants(app: &App) -> Items<TenantView> {
 /// A tenant, without the figures of its reconcilers.
 fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
     let tenant = app.guest_registry.tenant(name);
+    let pauses = app.manager.pauses();
+    let of = TenantName::new(name).ok();
+    let paused = lasting(of.and_then(|of| pauses.tenants.get(&of)));
     let limits = spec.guests();
     TenantView {
         name: name.to_owned(),
+        paused,
         weight: spec.weight(),
         concurrency: spec.limits.concurrency.map(|limit| limit.get() as u64),
         memory: limits.memory as u64,

@@ -228,7 +228,7 @@ pub(crate) struct GetArgs {
     /// Only keys in this cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
-    /// Only keys in this state: ready, held, running, delayed, backoff, throttled, terminal, or failing
+    /// Only keys in this state: ready, held, running, delayed, backoff, throttled, paused, terminal, or failing
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
     /// The largest number of keys
@@ -325,11 +325,17 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PauseTarget {
     /// One object, for all reconcilers: `cluster://<cluster>/<namespace>/<name>`, as `get keys` prints it
-    #[arg(value_name = "KEY", required = true)]
+    #[arg(value_name = "KEY", required_unless_present_any = ["reconciler", "tenant", "cluster"])]
     pub(crate) key: Option<String>,
-    /// With KEY: the object of this reconciler's kind, with its rights
+    /// A whole reconciler; with KEY: the object of this reconciler's kind, with its rights
     #[arg(long, value_name = "NAME")]
     pub(crate) reconciler: Option<String>,
+    /// All reconcilers of a tenant
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["key", "reconciler", "cluster"])]
+    pub(crate) tenant: Option<String>,
+    /// All reconcilers in a cluster
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["key", "reconciler"])]
+    pub(crate) cluster: Option<String>,
 }
 
 /// `rollback`.

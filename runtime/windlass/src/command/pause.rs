@@ -34,6 +34,8 @@ fn request(target: PauseTarget) -> anyhow::Result<PauseRequest> {
     Ok(PauseRequest {
         key: key.map(|key| key.to_string()),
         reconciler: target.reconciler,
+        tenant: target.tenant,
+        cluster: target.cluster,
         ..PauseRequest::default()
     })
 }

@@ -15,6 +15,7 @@ pub(crate) use start::start;
 use crate::config::kinds::{
     Identity, Kind, ManagerSpec, Origin, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
+use crate::config::pauses::Pauses;
 use crate::config::record::ObjectRecord;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -51,6 +52,8 @@ pub(crate) struct Document {
     pub(crate) has_secrets: bool,
     /// The `config` of a Reconciler, with its positions in the file.
     pub(crate) config: Option<Arc<Node>>,
+    /// The pauses that its annotations ask for. They change nothing that is loaded, and so do not count in comparisons.
+    pub(crate) pauses: Pauses,
     /// What the status of a Reconciler's object says; none: it is no such object.
     pub(crate) record: Option<Arc<ObjectRecord>>,
 }

@@ -20,6 +20,7 @@ use crate::config::kinds::{
 use crate::config::load::{
     Bad, Configuration, Document, Merged, Outcome, Spec, merge, read_object,
 };
+use crate::config::pauses::Pauses;
 use crate::config::record::ObjectRecord;
 use claims::Claims;
 use serde_json::Value as Json;
@@ -50,6 +51,8 @@ pub(crate) struct Object {
     pub(crate) recorded_tenant: Option<String>,
     /// What the status of a Reconciler says for the next process.
     pub(crate) record: Arc<ObjectRecord>,
+    /// The pauses that its annotations ask for.
+    pub(crate) pauses: Pauses,
     /// Whether it is being deleted: then it is not in effect.
     pub(crate) is_deleting: bool,
     /// `spec`.
@@ -206,7 +209,10 @@ impl Accepted {
             };
             let good = self.good.get(&identity).filter(|_| !in_file);
             if let Some(good) = good {
-                files.configuration.insert(good.document.clone());
+                files.configuration.insert(Document {
+                    pauses: object.pauses.clone(),
+                    ..good.document.clone()
+                });
             }
             match problem(&identity, &refused) {
                 // Then it is as a document of a file that is not valid. What an earlier object of the name asked for is gone with it.

@@ -8,6 +8,7 @@ use super::builds::{Builds, Built};
 use super::changes::Changes;
 use super::notices::Notices;
 use super::objects::{Feed, Outcomes};
+use super::pauses::PauseNotices;
 use super::providers::Providers;
 use super::{Rehearsal, RunOptions, addresses};
 use crate::admin::Addresses;
@@ -52,6 +53,7 @@ pub(super) struct Reload {
     changes: Changes,
     providers: Providers,
     notices: Notices,
+    pauses: PauseNotices,
     /// The Manager at the start of the process.
     started: ManagerSpec,
     watch: Watch,
@@ -97,6 +99,7 @@ impl Reload {
             reconcilers,
             providers: Providers::of(options.rehearsal.as_ref()),
             notices: Notices::default(),
+            pauses: PauseNotices::default(),
             watch: Watch::start().context("watch the configuration")?,
             rollbacks,
             admin,
@@ -236,6 +239,8 @@ impl Reload {
         let last = self.app.configuration.swap(now.clone());
         self.apply_manager(&last, &now);
         self.apply_tenants(&last, &now);
+        let all_read = self.objects.as_ref().is_none_or(Feed::has_read);
+        self.pauses.apply(&self.app, all_read);
         let changes = self.reconcilers.follow(&now);
         self.watch_all(&now, listing);
         changes

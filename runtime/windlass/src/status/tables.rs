@@ -27,7 +27,7 @@ pub(crate) fn clusters(views: &[ClusterView], wide: bool) -> Table {
     let mut table = Table::with(&columns, wide);
     for view in views {
         let tone = match view.state.as_str() {
-            "Ready" if view.replacement.is_none() => Tone::Good,
+            "Ready" if view.replacement.is_none() && view.paused.is_empty() => Tone::Good,
             "Degraded" | "Gone" => Tone::Bad,
             _ => Tone::Warn,
         };
@@ -48,6 +48,10 @@ pub(crate) fn clusters(views: &[ClusterView], wide: bool) -> Table {
 /// Why a cluster is in its state, and when the next attempt is.
 fn reason_of(view: &ClusterView) -> String {
     let mut text = cluster_reason(view);
+    if !view.paused.is_empty() {
+        let separator = if text.is_empty() { "" } else { "; " };
+        text = format!("{}{separator}{text}", view.paused);
+    }
     if let Some(seconds) = view.next_attempt_seconds {
         text.push_str(&format!("; next attempt in {seconds} s"));
     }
@@ -238,6 +242,7 @@ fn state_of(view: &ReconcilerView) -> Cell {
         return Cell::toned(format!("{word} {age}"), Tone::Warn);
     }
     let (state, tone) = match (view.serves, view.problem.is_empty()) {
+        (true, true) if !view.paused.is_empty() => ("Paused", Tone::Warn),
         (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
         (true, true) => ("Serves", Tone::Good),
         (true, false) => ("Stale", Tone::Warn),
@@ -247,7 +252,7 @@ fn state_of(view: &ReconcilerView) -> Cell {
 }
 
 fn problem_of(view: &ReconcilerView) -> Cell {
-    let problems = [&view.problem, &view.last_error]
+    let problems = [&view.problem, &view.paused, &view.last_error]
         .into_iter()
         .chain(&view.watch_problems);
     let problem = problems.into_iter().find(|problem| !problem.is_empty());
@@ -289,6 +294,7 @@ fn short(digest: &str) -> String {
 
 /// Tenants: their share and what they use of it; wide, what bounds them and whose fault their failures were too.
 pub(crate) fn tenants(views: &[TenantView], wide: bool) -> Table {
+    let is_any_paused = views.iter().any(|view| !view.paused.is_empty());
     let columns = [
         Always("TENANT"),
         Always("WEIGHT"),
@@ -310,6 +316,11 @@ pub(crate) fn tenants(views: &[TenantView], wide: bool) -> Table {
         Wide("CPU WAITED"),
         Wide("LIMITS HIT"),
         Wide("DENIED"),
+        if is_any_paused {
+            Always("PAUSE")
+        } else {
+            Wide("PAUSE")
+        },
     ];
     let mut table = Table::with(&columns, wide);
     for view in views {
@@ -335,6 +346,7 @@ pub(crate) fn tenants(views: &[TenantView], wide: bool) -> Table {
             Cell::number(spent(usage.cpu_waited_seconds)),
             hits(usage),
             Cell::bad_number(usage.denials),
+            Cell::text(&view.paused),
         ]);
     }
     table

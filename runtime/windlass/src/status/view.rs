@@ -31,6 +31,9 @@ pub(crate) struct ClusterView {
     pub(crate) bytes: u64,
     /// Stores.
     pub(crate) stores: u64,
+    /// Its pause, or that of its provider, with its end and its reason; empty: none.
+    #[serde(default)]
+    pub(crate) paused: String,
     /// The server that its provider names now, while this one goes on because that one cannot take over yet.
     #[serde(default)]
     pub(crate) replacement: Option<ReplacementView>,
@@ -115,6 +118,9 @@ pub(crate) struct ReconcilerView {
     /// Whether the revision serves because somebody rolled back to it: until the guest's file changes, or that is undone.
     #[serde(default)]
     pub(crate) rolled_back: bool,
+    /// Its pause, with its end and its reason; empty: none.
+    #[serde(default)]
+    pub(crate) paused: String,
     /// Where the component was read.
     pub(crate) guest: String,
     /// Why the newest guest or document is not in effect; empty when it is.
@@ -194,6 +200,9 @@ pub(crate) struct MinuteView {
 pub(crate) struct TenantView {
     /// Its name.
     pub(crate) name: String,
+    /// Its pause, with its end and its reason; empty: none.
+    #[serde(default)]
+    pub(crate) paused: String,
     /// Its share of the queue.
     pub(crate) weight: u32,
     /// How many of its reconciles run at once; none: as the manager allows.
@@ -405,6 +414,12 @@ pub(crate) struct PauseRequest {
     /// With a key: the reconciler whose object it is. Otherwise: the whole reconciler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reconciler: Option<String>,
+    /// The whole tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant: Option<String>,
+    /// The whole cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster: Option<String>,
     /// How long; none: until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seconds: Option<u64>,

@@ -1,8 +1,8 @@
 //! ConfigMaps as a user sees them, by a client independent of Windlass's own. Entry point: [`ConfigMaps`].
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube_client::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 use serde_json::json;
@@ -16,13 +16,15 @@ const SOON: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct ConfigMaps {
     api: Api<ConfigMap>,
+    events: Api<Event>,
 }
 
 impl ConfigMaps {
     /// Those that a client sees.
     pub(crate) fn of(client: Client) -> Self {
         Self {
-            api: Api::namespaced(client, "default"),
+            api: Api::namespaced(client.clone(), "default"),
+            events: Api::namespaced(client, "default"),
         }
     }
 
@@ -58,6 +60,35 @@ impl ConfigMaps {
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         Ok(())
+    }
+
+    /// Gives one an annotation, or takes it away.
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        self.api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until these are the Events about pauses of one, by their reasons, sorted.
+    pub(crate) async fn expect_pauses(&self, name: &str, expected: &[&str]) -> Result<()> {
+        eventually(
+            SOON,
+            &format!("Events {expected:?} about {name}"),
+            || async {
+                let all = self.events.list(&ListParams::default()).await?.items;
+                let about = all
+                    .into_iter()
+                    .filter(|event| event.involved_object.name.as_deref() == Some(name));
+                let mut reasons: Vec<String> = about.filter_map(|event| event.reason).collect();
+                reasons.retain(|reason| ["Paused", "Resumed"].contains(&reason.as_str()));
+                reasons.sort();
+                Ok(Seen::of(reasons, |reasons| reasons == expected))
+            },
+        )
+        .await
+        .map(drop)
     }
 
     /// Deletes one.

@@ -3,8 +3,10 @@
 use crate::config::kinds::{API_VERSION, Identity, Kind, Origin, Refusal, Resource};
 use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::config::load::{Configuration, Document, Listing, Outcome, Spec};
+use crate::config::pauses::Pauses;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -273,7 +275,19 @@ fn read_spec(
             .get("spec")
             .and_then(|spec| spec.get("config"))
             .map(|config| Arc::new(config.clone())),
+        pauses: pauses(node),
         record: None,
+    })
+}
+
+/// The pauses that a document's annotations ask for.
+fn pauses(node: &Node) -> Pauses {
+    let annotations = node
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"));
+    Pauses::read(|name| {
+        let text = annotations?.get(name)?.as_text()?;
+        Some(Cow::Borrowed(text))
     })
 }
 

@@ -32,6 +32,7 @@ impl Accepted {
         if let Some(good) = self.good.get(&object.identity()) {
             let mut document = good.document.clone();
             document.record = Some(object.record.clone());
+            document.pauses = object.pauses.clone();
             if let Spec::Reconciler(spec) = &mut document.spec {
                 spec.tenant = Some(tenant.clone());
             }

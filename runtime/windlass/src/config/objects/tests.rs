@@ -74,6 +74,7 @@ impl World {
             created: self.created.entry(name.to_owned()).or_insert(now).clone(),
             recorded_tenant: None,
             record: Arc::default(),
+            pauses: Pauses::default(),
             is_deleting: false,
             spec: Some(spec),
         };

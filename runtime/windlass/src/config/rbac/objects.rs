@@ -7,6 +7,8 @@ use serde_json::{Value as Json, json};
 const API: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "windlass.dev";
 const READ: [&str; 3] = ["get", "list", "watch"];
+/// Of the process: it writes the annotations of pauses.
+const OWN: [&str; 4] = ["get", "list", "watch", "patch"];
 const WATCH: [&str; 2] = ["list", "watch"];
 const WRITE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
@@ -31,7 +33,7 @@ pub(crate) fn cluster_roles(name: &str, bind: Option<&Subject>) -> Vec<Json> {
             name,
             &[],
             &[
-                rule(GROUP, &kinds, &WATCH),
+                rule(GROUP, &kinds, &OWN),
                 rule(GROUP, &status.each_ref().map(String::as_str), &["patch"]),
                 rule("", &["namespaces"], &READ),
                 rule("", &["events"], &["create", "patch"]),

@@ -4,11 +4,13 @@ use super::owners::{Heartbeats, Owner};
 use crate::config::kinds::Kind;
 use crate::config::kinds::status::ReconcilerStatus;
 use crate::config::objects::{Object, Objects, ValueSource, Values};
+use crate::config::pauses::Pauses;
 use crate::config::record::{ObjectRecord, Record};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_fleet::hub::{Hub, HubObject, HubWatch, WatchSelection};
@@ -29,6 +31,7 @@ struct Fields {
 struct Metadata {
     generation: i64,
     creation_timestamp: String,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 /// The status of a Reconciler.
@@ -102,6 +105,12 @@ fn read(kind: Kind, object: &HubObject) -> Option<(Object, Option<Owner>, String
     let record = record.unwrap_or_default();
     let status = status.and_then(|status| Status::deserialize(status).ok());
     let uid = object.uid();
+    let annotations = fields.metadata.annotations.unwrap_or_default();
+    let annotation = |name: &str| {
+        annotations
+            .get(name)
+            .map(|text| Cow::Borrowed(text.as_str()))
+    };
     let object = Object {
         kind,
         namespace: key.namespace.map(|namespace| namespace.to_string()),
@@ -111,6 +120,7 @@ fn read(kind: Kind, object: &HubObject) -> Option<(Object, Option<Owner>, String
         created: fields.metadata.creation_timestamp,
         recorded_tenant: status.and_then(|status| status.tenant),
         record: Arc::new(ObjectRecord { uid, record }),
+        pauses: Pauses::read(annotation),
         is_deleting: object.is_deleting(),
         spec: fields.spec,
     };

@@ -111,10 +111,13 @@ fn the_state_of_a_reconciler_and_its_last_change_follow_from_what_serves() {
     assert_eq!(seen(keys), "Serves 3m ago one key");
     let watch = |view: &mut ReconcilerView| view.watch_problems = vec!["one watch".to_owned()];
     assert_eq!(seen(watch), "Serves 3m ago one watch");
+    let pause = |view: &mut ReconcilerView| view.paused = "paused until resumed".to_owned();
+    assert_eq!(seen(pause), "Paused 3m ago paused until resumed");
 }
 
 fn tenant() -> TenantView {
     TenantView {
+        paused: String::new(),
         name: "team-a".to_owned(),
         weight: 4,
         concurrency: None,
@@ -140,11 +143,22 @@ fn tenants_tell_their_share_and_what_they_use_of_it() {
             "team-a 4 6.0 MiB of 512 MiB 2 32 136 36 1.5s",
         ]
     );
+    let paused = TenantView {
+        paused: "paused until resumed".to_owned(),
+        ..tenant()
+    };
+    assert_eq!(
+        lines(&tenants(&[paused], false)),
+        [
+            "TENANT WEIGHT MEMORY RECONCILERS RUNNING ATTEMPTS FAILED CPU PAUSE",
+            "team-a 4 6.0 MiB of 512 MiB 2 32 136 36 1.5s paused until resumed",
+        ]
+    );
     assert_eq!(
         lines(&tenants(&[tenant()], true)),
         [
-            "TENANT WEIGHT CONCURRENCY MEMORY MEMORY PEAK IDLE CPU LIMIT CEILING RECONCILERS RUNNING REQUESTS ATTEMPTS FAILED BY GUEST HOST API CPU CPU WAITED LIMITS HIT DENIED",
-            "team-a 4 - 6.0 MiB of 512 MiB 3.0 MiB 2 0.5 yes 2 32 31 136 36 11 12 13 1.5s 13ms memory 9, timeout 7, 1 more 5",
+            "TENANT WEIGHT CONCURRENCY MEMORY MEMORY PEAK IDLE CPU LIMIT CEILING RECONCILERS RUNNING REQUESTS ATTEMPTS FAILED BY GUEST HOST API CPU CPU WAITED LIMITS HIT DENIED PAUSE",
+            "team-a 4 - 6.0 MiB of 512 MiB 3.0 MiB 2 0.5 yes 2 32 31 136 36 11 12 13 1.5s 13ms memory 9, timeout 7, 1 more 5 -",
         ]
     );
 }
