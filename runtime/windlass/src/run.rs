@@ -41,6 +41,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::cluster::TransportOptions;
@@ -51,6 +52,9 @@ use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::selected::Selection;
 use windlass_registry::Registries;
 use windlass_sandbox::{NativeGuests, Options};
+
+/// Longest time that a process which ends takes to say so in its objects.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What to run, and how.
 pub(crate) struct RunOptions {
@@ -274,8 +278,14 @@ impl Process {
         let admin = admin::serve(sockets, app.clone(), addresses, served.clone());
         let admin = tokio::spawn(admin);
         let outcomes = reload.outcomes();
+        let status = outcomes.clone();
         let status =
-            outcomes.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
+            status.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
+        let leaves = app.manager.election().is_none() && options.rehearsal.is_none();
+        let left = outcomes.filter(|_| leaves).zip(status.as_ref());
+        let left = left.map(|(outcomes, writer)| (outcomes, writer.abort_handle()));
+        let drain = CancellationToken::new();
+        let leave = tokio::spawn(leave(app.clone(), left, stop.clone(), drain.clone()));
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
         let hot_keys = tokio::spawn(hot_keys::follow(app.manager.hot_keys(), app.clone()));
@@ -284,8 +294,9 @@ impl Process {
         let simulated = options.simulated.clone();
         let idle = tokio::spawn(end_when_idle(options, app, stop.clone()));
 
-        manager.run(stop.clone()).await?;
+        manager.run(drain).await?;
         stop.cancel();
+        leave.await.context("the end began early")?;
         drop(simulated);
         reload.await.context("the reload ended early")?;
         let report = idle.await.context("the wait to be idle ended early")?;
@@ -298,6 +309,27 @@ impl Process {
         drop(found);
         Ok(report)
     }
+}
+
+/// Begins the drain once the run shall stop. `left`: the objects that this process leaves to nobody, and the task that writes their status.
+async fn leave(
+    app: Arc<App>,
+    left: Option<(Arc<objects::Outcomes>, AbortHandle)>,
+    stop: CancellationToken,
+    drain: CancellationToken,
+) {
+    stop.cancelled().await;
+    // The drain cuts its calls off.
+    if let Some((outcomes, writer)) = left {
+        writer.abort();
+        let written = objects::status::leave(&app, &outcomes);
+        if tokio::time::timeout(GOODBYE, written).await.is_err() {
+            tracing::warn!(
+                "the cluster does not take the statuses: a process that waits for this one waits until it has been silent"
+            );
+        }
+    }
+    drain.cancel();
 }
 
 impl RunOptions {

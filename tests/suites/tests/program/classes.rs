@@ -68,6 +68,16 @@ async fn of_two_processes_without_an_election_the_second_waits_once_the_first_wr
     hub.status("y", "the first, which goes on", back).await?;
     assert_eq!(known(&hub.project, &first).await?, ["team-a/x", "team-a/y"]);
     assert_eq!(known(&hub.project, &second).await?, [Json::Null; 0]);
+    // It says that it goes, so that nobody waits for it.
+    first.program.signal("TERM")?;
+    first.program.wait(SOON).await?.expect_code(0)?;
+    let next = |status: &Json| ready(status) && status["owner"] != owner;
+    hub.status("y", "the second, which takes over", next)
+        .await?;
+    assert_eq!(
+        known(&hub.project, &second).await?,
+        ["team-a/x", "team-a/y"]
+    );
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
+//! Writes the `status` of the objects, in the process that leads. Entry points: [`write()`] and [`leave`].
 //!
 //! A status is written when it differs from the one that the object has: once a second at most, after a change of numbers alone once in
 //! ten seconds, and without a change once in five minutes. Of many, changed conditions are written first, and then each object has its turn.
@@ -85,6 +85,34 @@ pub(in crate::run) async fn write(app: Arc<App>, outcomes: Arc<Outcomes>) {
     }
 }
 
+/// Takes the name of this process from the objects, so that one that waits for it begins at once. For a process without an election: those of
+/// an election follow each other.
+pub(in crate::run) async fn leave(app: &App, outcomes: &Outcomes) {
+    let verdicts = outcomes.verdicts.lock().clone();
+    let local = app.manager.fleet().cluster(&ClusterName::local());
+    let client = local.and_then(|local| app.manager.leading_client(&local));
+    let (Some(client), Some(watches)) = (client, outcomes.watches.load_full()) else {
+        return;
+    };
+    let sources = Sources::of(app);
+    let writes = verdicts.iter().filter_map(|verdict| {
+        let object = &*verdict.object;
+        let status = match object.kind {
+            Kind::Provider => without_owner(&watches, object, provider(&sources, verdict)),
+            Kind::Tenant => without_owner(&watches, object, tenant(&sources, verdict)),
+            _ => without_owner(&watches, object, reconciler(&sources, verdict)),
+        }?;
+        Some(Write {
+            hash: hash(&status),
+            body: body(object, status),
+            kind: object.kind,
+            identity: object.identity(),
+        })
+    });
+    let results = futures::stream::iter(writes).map(|one| one.send(client.clone()));
+    results.buffer_unordered(WIDTH).for_each(async |_| ()).await;
+}
+
 /// The writes of a round.
 fn due(
     app: &App,
@@ -134,6 +162,9 @@ trait AnyStatus: Serialize + DeserializeOwned + PartialEq + Clone + Default {
     /// The time of the last heartbeat.
     fn heartbeat(&mut self) -> &mut String;
 
+    /// Who handles the object.
+    fn owner(&mut self) -> &mut String;
+
     /// The status without numbers and heartbeat.
     fn quiet(&self) -> Self;
 
@@ -150,6 +181,10 @@ impl AnyStatus for Status {
 
     fn heartbeat(&mut self) -> &mut String {
         &mut self.last_heartbeat_time
+    }
+
+    fn owner(&mut self) -> &mut String {
+        &mut self.owner
     }
 
     fn quiet(&self) -> Self {
@@ -179,6 +214,10 @@ impl AnyStatus for TenantStatus {
         &mut self.last_heartbeat_time
     }
 
+    fn owner(&mut self) -> &mut String {
+        &mut self.owner
+    }
+
     fn quiet(&self) -> Self {
         Self {
             namespaces: 0,
@@ -198,6 +237,10 @@ impl AnyStatus for ProviderStatus {
         &mut self.last_heartbeat_time
     }
 
+    fn owner(&mut self) -> &mut String {
+        &mut self.owner
+    }
+
     fn quiet(&self) -> Self {
         Self {
             found: 0,
@@ -209,10 +252,33 @@ impl AnyStatus for ProviderStatus {
     }
 }
 
+/// The status with no owner. None: the object is gone, or another's.
+fn without_owner<S: AnyStatus>(watches: &Watches, object: &Object, mut status: S) -> Option<Json> {
+    let mut present = present::<S>(watches, object)?;
+    if present.owner() != status.owner() {
+        return None;
+    }
+    keep_times(status.conditions(), present.conditions());
+    status.owner().clear();
+    serde_json::to_value(&status).ok()
+}
+
 #[derive(Deserialize)]
 struct Present<S> {
     #[serde(default)]
     status: Option<S>,
+}
+
+/// The status that an object has. None: the object is gone.
+fn present<S: AnyStatus>(watches: &Watches, object: &Object) -> Option<S> {
+    let watched = watches.kinds.get(&object.kind)?.get(&key(object))?;
+    if watched.uid() != object.uid {
+        return None;
+    }
+    // A status of another shape is replaced.
+    let present: Option<Present<S>> = watched.parse().ok();
+    let present = present.and_then(|present| present.status);
+    Some(present.unwrap_or_default().own())
 }
 
 /// The status to write, and how it differs from the present one. None: the object is gone, or has this status already.
@@ -221,16 +287,7 @@ fn differs<S: AnyStatus>(
     object: &Object,
     mut status: S,
 ) -> Option<(Change, Json)> {
-    let watched = watches.kinds.get(&object.kind)?.get(&key(object))?;
-    if watched.uid() != object.uid {
-        return None;
-    }
-    // A status of another shape is replaced.
-    let present: Option<Present<S>> = watched.parse().ok();
-    let mut present = present
-        .and_then(|present| present.status)
-        .unwrap_or_default()
-        .own();
+    let mut present = present::<S>(watches, object)?;
     keep_times(status.conditions(), present.conditions());
     let now = std::mem::take(status.heartbeat());
     if is_recent(present.heartbeat(), &now) {
