@@ -58,6 +58,9 @@ function bytes(count) {
 
 const number = (value) => value.toLocaleString("en");
 const milliseconds = (seconds) => (seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
+const HOUR = 3600;
+const paused = (of) => (of.paused ? `paused ${of.paused}` : "");
+const joined = (...texts) => texts.filter((text) => text).join("; ");
 const named = (of) => (of.tenant && of.tenant !== "default" ? `${of.tenant}/${of.name}` : of.name);
 
 // As `windlass get reconcilers` says it.
@@ -65,6 +68,7 @@ function stateOf(of) {
   if (of.loading) return [of.serves ? "Reloading" : "Loading", "warn"];
   if (!of.serves) return ["Stopped", "bad"];
   if (of.problem) return ["Stale", "warn"];
+  if (of.paused) return ["Paused", "warn"];
   return of.rolledBack ? ["RolledBack", "warn"] : ["Serves", "good"];
 }
 
@@ -119,7 +123,7 @@ function showClusters() {
   const found = all.filter(holds);
   by("cluster-count").textContent = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
   const rows = found.slice(0, MOST).map((of) =>
-    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(of.reason, "text"),
+    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(joined(paused(of), of.reason), "text"),
       cell(of.nextAttemptSeconds === null || of.nextAttemptSeconds === undefined ? "" : `in ${age(of.nextAttemptSeconds)}`, "number"),
       cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text")));
   table("clusters", [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ["Objects", "number"], ["Cache", "number"], ["Server"]], rows,
@@ -135,16 +139,21 @@ function showReconcilers() {
     const [attempts, failed, seconds] = [all("attempts"), all("failed"), all("seconds")];
     const mean = attempts ? seconds / attempts : 0;
     const each = minutes.map((minute) => (minute.attempts ? minute.seconds / minute.attempts : 0));
-    const problem = [of.problem, of.lastError, ...of.watchProblems].find((text) => text) ?? "";
+    const problem = joined(paused(of), [of.problem, of.lastError, ...of.watchProblems].find((text) => text));
     const back = of.rolledBack ? ["Undo", { reconciler: of.name, undo: true }] : of.previous ? ["Roll back", { reconciler: of.name }] : null;
-    const act = back && button(back[0], () => confirmThen(`${back[0]}: ${named(of)}?`, () => ask("rollback", back[1])));
-    act?.setAttribute("data-focus", `back-${named(of)}`);
+    const wait = of.paused ? ["Resume", "resume", {}] : ["Pause", "pause", { seconds: HOUR }];
+    const acts = [back && [back[0], "", () => ask("rollback", back[1])], [wait[0], wait[0] === "Pause" ? " for an hour" : "", () => ask(wait[1], { reconciler: of.name, ...wait[2] })]];
+    const buttons = acts.filter((act) => act).map(([title, how, work]) => {
+      const made = button(title, () => confirmThen(`${title} ${named(of)}${how}?`, work));
+      made.setAttribute("data-focus", `${title}-${named(of)}`);
+      return made;
+    });
     return element("tr", {}, cell(named(of)), cell(state, tone), cell(number(of.clusters), "number"),
       element("td", {}, plot(minutes.map((minute) => minute.attempts), "", `${attempts} runs in the last hour`), number(attempts)),
       element("td", {}, plot(minutes.map((minute) => minute.failed), failed ? "bad" : "", `${failed} failed in the last hour`), number(failed)),
       element("td", {}, plot(each, "", `${milliseconds(mean)} a run in the last hour`), attempts ? milliseconds(mean) : ""),
       cell(number(of.ready + of.running), "number"), cell(number(of.backoff + of.terminal), of.backoff + of.terminal ? "number bad" : "number"),
-      cell(of.revision.slice(0, 12), "digest"), cell(problem, "text"), element("td", { class: "actions" }, act ?? ""));
+      cell(of.revision.slice(0, 12), "digest"), cell(problem, "text"), element("td", { class: "actions" }, ...buttons));
   });
   table("reconcilers", [["Reconciler"], ["State"], ["Clusters", "number"], ["Runs, last hour"], ["Failed"], ["Time of a run"], ["To do", "number"],
     ["Failing", "number"], ["Revision"], ["Problem"], [""]], rows, "There is no Reconciler.");
@@ -152,7 +161,7 @@ function showReconcilers() {
 
 function showTenants() {
   const rows = seen.tenants.map((of) =>
-    element("tr", {}, cell(of.name), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
+    element("tr", {}, cell(joined(of.name, paused(of))), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
       cell(`${number(of.running)} of ${of.concurrency ?? "all"}`, "number"), cell(`${bytes(of.memoryUsed)} of ${bytes(of.memory)}`, of.memoryUsed > 0.9 * of.memory ? "number bad" : "number"),
       cell(of.cpu ?? "its share", "number"), cell(number(of.requestsInFlight), "number"), cell(number(of.attempts), "number"), cell(number(of.failed), "number"),
       cell(Object.entries(of.usage.limitHits).map(([limit, hits]) => `${limit} ${number(hits)}`).join(", "), "text")));
@@ -198,13 +207,15 @@ async function openKey(key) {
 }
 
 function explained(of) {
-  const facts = [["Reconciler", named({ tenant: of.tenant, name: of.reconciler })], ["State", of.state], ["Why", of.why], ["Failures", of.attempts ? number(of.attempts) : ""],
+  const facts = [["Reconciler", named({ tenant: of.tenant, name: of.reconciler })], ["State", of.state], ["Why", of.why], ["Paused", of.paused], ["Failures", of.attempts ? number(of.attempts) : ""],
     ["Next run", of.runsInSeconds ? `in ${age(of.runsInSeconds)}` : ""], ["Last run", of.lastResult && `${of.lastResult}, ${age(of.lastEndedSeconds)} ago`],
     ["Error", of.lastError], ["Fault", of.blame], ["Enqueued by", [of.cause, of.source].filter((text) => text).join(" of ")]];
   const list = facts.filter(([, text]) => text).flatMap(([title, text]) => [element("dt", {}, title), element("dd", {}, text)]);
   const key = { key: of.key, reconciler: of.reconciler };
-  const tell = (action, said) => button(action, () => act(() => ask(action.toLowerCase(), key), said, of.key));
-  return element("div", {}, element("dl", {}, ...list), tell("Requeue", "It runs now."), " ", tell("Record", "Its next run is recorded: see windlass get recordings."));
+  const tell = (title, said, path, more) => button(title, () => act(() => ask(path, { ...key, ...more }), said, of.key));
+  const actions = [tell("Requeue", "It runs now.", "requeue"), tell("Record", "Its next run is recorded: see windlass get recordings.", "record"),
+    tell("Pause for an hour", "It is left alone.", "pause", { seconds: HOUR }), tell("Resume", "It is reconciled again.", "resume")];
+  return element("div", {}, element("dl", {}, ...list), element("p", { class: "actions" }, ...actions));
 }
 
 async function act(work, said = "", key = null) {
