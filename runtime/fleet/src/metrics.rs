@@ -12,6 +12,7 @@ mod exposition;
 mod tests;
 
 pub(crate) use cluster::ClusterMetrics;
+pub use controller::AttemptTotals;
 pub(crate) use controller::{ControllerMetrics, End};
 
 use crate::name::{ClusterName, ControllerName, TenantName};

@@ -50,7 +50,7 @@ pub(crate) struct App {
     pub(crate) loaded: AtomicBool,
     /// When the program started to serve.
     pub(crate) started: Instant,
-    /// The same on the clock of this machine.
+    /// When it started, on the clock of this machine.
     pub(crate) since: jiff::Timestamp,
     /// A heartbeat for each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,

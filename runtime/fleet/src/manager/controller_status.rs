@@ -3,8 +3,7 @@
 use super::registrations::Registration;
 use super::shared_queue::SharedQueue;
 use super::watches::RunningWatches;
-use crate::metrics::{AttemptCounts, FailedBy};
-use std::time::Duration;
+use crate::metrics::{AttemptCounts, AttemptTotals, FailedBy};
 
 /// Most problems that a status lists.
 const MAX_PROBLEMS: usize = 20;
@@ -32,8 +31,8 @@ pub struct ControllerStatus {
     pub terminal: usize,
     /// Attempts that ended.
     pub attempts: AttemptCounts,
-    /// The time that they took, all together.
-    pub time: Duration,
+    /// The same in clusters that have left too, with the time that they took.
+    pub totals: AttemptTotals,
     /// Those that failed, by the party at fault.
     pub failed_by: FailedBy,
     /// The latest error, as long as the last run of any key failed.
@@ -69,7 +68,7 @@ impl ControllerStatus {
             paused: counts.paused,
             terminal: counts.terminal,
             attempts: registration.metrics.counts(),
-            time: registration.metrics.time(),
+            totals: registration.metrics.totals(),
             failed_by: registration.metrics.failed_by(),
             last_error: last_error.map(|message| message.to_string()),
             last_blame: last_blame.map(|blame| blame.as_str()),

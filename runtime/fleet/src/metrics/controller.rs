@@ -108,6 +108,17 @@ impl PairLimit {
     }
 }
 
+/// Attempts since the controller was registered. Never less than before, unlike the counts of the clusters that there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct AttemptTotals {
+    /// Attempts that ended.
+    pub ended: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// The time that they took, all together.
+    pub time: Duration,
+}
+
 /// Counts of one controller.
 #[derive(Debug)]
 pub(crate) struct ControllerMetrics {
@@ -116,7 +127,9 @@ pub(crate) struct ControllerMetrics {
     pub(super) times: Histogram,
     pub(super) waited: Histogram,
     pub(super) worked: Histogram,
-    /// Nanoseconds that attempts took, all together.
+    /// All attempts that ever ended, those of them that failed, and the nanoseconds that they took. In clusters that have left too.
+    ended: AtomicU64,
+    failed: AtomicU64,
     nanos: AtomicU64,
     /// By blame and reason; at most [`MAX_REASONS`].
     failures: Mutex<BTreeMap<(Blame, &'static str), u64>>,
@@ -138,6 +151,8 @@ impl ControllerMetrics {
             times: Histogram::new(RECONCILE_BUCKETS),
             waited: Histogram::new(QUEUE_BUCKETS),
             worked: Histogram::new(QUEUE_BUCKETS),
+            ended: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
             failures: Mutex::default(),
             clusters: Mutex::default(),
@@ -197,16 +212,13 @@ impl ControllerMetrics {
     pub(crate) fn finished(&self, attempts: &Attempts, end: End<'_>, time: Duration) {
         self.times.observe(time.as_secs_f64());
         self.worked.observe(time.as_secs_f64());
-        // Together they wrap after five hundred years.
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match end {
             End::Success => count(&attempts.success),
             End::RequeueAfter => count(&attempts.requeue_after),
             End::Gone => return,
             End::Failed(failure) => {
-                self.failed(failure);
+                self.note(failure);
                 if failure.disposition == Disposition::Terminal {
                     count(&attempts.terminal);
                 }
@@ -215,12 +227,17 @@ impl ControllerMetrics {
                     "timeout" => count(&attempts.timeouts),
                     _ => 0,
                 };
+                count(&self.failed);
                 count(&attempts.errors)
             }
         };
+        count(&self.ended);
+        // Together they wrap after five hundred years.
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    fn failed(&self, failure: &Failure) {
+    fn note(&self, failure: &Failure) {
         let mut failures = self.failures.lock();
         let reason = (failure.blame, failure.reason);
         let full = failures.len() >= MAX_REASONS && !failures.contains_key(&reason);
@@ -243,9 +260,15 @@ impl ControllerMetrics {
         all.map(|attempts| attempts.counts()).sum()
     }
 
-    /// The time that all attempts took together.
-    pub(crate) fn time(&self) -> Duration {
-        Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    /// What was ever done.
+    pub(crate) fn totals(&self) -> AttemptTotals {
+        let [ended, failed, nanos] =
+            [&self.ended, &self.failed, &self.nanos].map(|all| all.load(Ordering::Relaxed));
+        AttemptTotals {
+            ended,
+            failed,
+            time: Duration::from_nanos(nanos),
+        }
     }
 
     /// Failed attempts by whose fault they were.

@@ -3,7 +3,8 @@
 //! An entry counts if its body is about this signature, this certificate and what was signed, and a log of the trusted root has it: a path of
 //! hashes leads from the body to a root of the log's tree, and the log has signed that root. The time at which the first version took the
 //! entry is signed beside it. The second version has none.
-//! In cosign's older format an entry has no path. There the log has signed, with the time, that it takes the entry, which is enough.
+//! In cosign's older format an entry has no path. There the log has signed, with the time, that it takes the entry, and that counts too. Not
+//! guaranteed then: that the log has the entry, so that those who watch it see it.
 
 use super::keyless::{KeylessError, Signed};
 use super::trusted_root::{Log, TrustedRoot};

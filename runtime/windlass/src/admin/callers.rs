@@ -228,6 +228,12 @@ mod tests {
         assert_eq!(refused(&[json]), None);
         let origin = ("origin", "http://127.0.0.1:8001");
         assert_eq!(refused(&[json, origin]), None);
+        // What a browser asks before a page of another site may send the header has no such header itself.
+        let asks = [("host", "127.0.0.1:8080"), origin];
+        assert_eq!(
+            super::tests::refused(Method::OPTIONS, path, &asks),
+            Some(403)
+        );
         assert_eq!(refused(&[]), Some(415));
     }
 

@@ -238,7 +238,7 @@ impl Feed {
         if watches.all().all(HubWatch::listed) {
             let read = read::objects(&watches.kinds, &watches.namespaces, &self.class);
             let (mut objects, heartbeats) = read;
-            if self.owners.judge(&heartbeats, Instant::now()).is_some() {
+            if self.owners.judge(heartbeats, Instant::now()).is_some() {
                 objects = Objects::default();
             }
             objects.values = self.follow_values(&watches.hub, &objects);

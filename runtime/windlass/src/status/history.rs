@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::manager::ControllerStatus;
+use windlass_fleet::metrics::AttemptTotals;
 
 /// Minutes that are kept.
 const MINUTES: usize = 60;
@@ -24,27 +25,20 @@ pub(crate) struct History {
 #[derive(Debug, Default)]
 struct Hour {
     /// What it had done when the last minute ended.
-    done: Totals,
+    done: AttemptTotals,
     /// The newest last; at most [`MINUTES`].
-    minutes: VecDeque<Totals>,
+    minutes: VecDeque<AttemptTotals>,
 }
 
-/// Attempts that ended, those of them that failed, and the time that they took together.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Totals {
-    attempts: u64,
-    failed: u64,
-    time: Duration,
-}
-
-impl Totals {
-    /// Counts begin anew with a reconciler that comes again.
-    fn since(self, before: Self) -> Self {
-        Self {
-            attempts: self.attempts.saturating_sub(before.attempts),
-            failed: self.failed.saturating_sub(before.failed),
-            time: self.time.saturating_sub(before.time),
-        }
+/// What was done between two looks. A reconciler that has come again begins anew.
+fn between(before: AttemptTotals, now: AttemptTotals) -> AttemptTotals {
+    if now.ended < before.ended {
+        return now;
+    }
+    AttemptTotals {
+        ended: now.ended - before.ended,
+        failed: now.failed.saturating_sub(before.failed),
+        time: now.time.saturating_sub(before.time),
     }
 }
 
@@ -60,18 +54,13 @@ pub(crate) async fn follow(app: Arc<App>) {
     }
 }
 
-fn totals(app: &App) -> BTreeMap<Name, Totals> {
+fn totals(app: &App) -> BTreeMap<Name, AttemptTotals> {
     let controllers = app.manager.controllers().into_iter();
     controllers.map(total).collect()
 }
 
-fn total(of: ControllerStatus) -> (Name, Totals) {
-    let totals = Totals {
-        attempts: of.attempts.succeeded + of.attempts.failed,
-        failed: of.attempts.failed,
-        time: of.time,
-    };
-    ((of.tenant, of.name), totals)
+fn total(of: ControllerStatus) -> (Name, AttemptTotals) {
+    ((of.tenant, of.name), of.totals)
 }
 
 impl History {
@@ -80,14 +69,17 @@ impl History {
         self.of(totals(app))
     }
 
-    fn of(&self, totals: BTreeMap<Name, Totals>) -> Vec<HistoryView> {
+    fn of(&self, totals: BTreeMap<Name, AttemptTotals>) -> Vec<HistoryView> {
         let reconcilers = self.reconcilers.lock();
-        let view = |(name, now): (Name, Totals)| {
+        let view = |(name, now): (Name, AttemptTotals)| {
             let hour = reconcilers.get(&name);
             let minutes = hour
                 .into_iter()
                 .flat_map(|hour| hour.minutes.iter().copied());
-            let this = now.since(hour.map_or_else(Totals::default, |hour| hour.done));
+            let this = between(
+                hour.map_or_else(AttemptTotals::default, |hour| hour.done),
+                now,
+            );
             HistoryView {
                 tenant: name.0,
                 reconciler: name.1,
@@ -98,7 +90,7 @@ impl History {
     }
 
     /// Ends a minute. What no longer exists is forgotten.
-    fn end_minute(&self, totals: BTreeMap<Name, Totals>) {
+    fn end_minute(&self, totals: BTreeMap<Name, AttemptTotals>) {
         let mut reconcilers = self.reconcilers.lock();
         reconcilers.retain(|name, _| totals.contains_key(name));
         for (name, now) in totals {
@@ -106,16 +98,16 @@ impl History {
             if hour.minutes.len() == MINUTES {
                 hour.minutes.pop_front();
             }
-            hour.minutes.push_back(now.since(hour.done));
+            hour.minutes.push_back(between(hour.done, now));
             hour.done = now;
         }
     }
 }
 
-impl From<Totals> for MinuteView {
-    fn from(totals: Totals) -> Self {
+impl From<AttemptTotals> for MinuteView {
+    fn from(totals: AttemptTotals) -> Self {
         Self {
-            attempts: totals.attempts,
+            attempts: totals.ended,
             failed: totals.failed,
             seconds: totals.time.as_secs_f64(),
         }
@@ -126,10 +118,10 @@ impl From<Totals> for MinuteView {
 mod tests {
     use super::*;
 
-    fn totals(of: &[(&str, u64)]) -> BTreeMap<Name, Totals> {
+    fn totals(of: &[(&str, u64)]) -> BTreeMap<Name, AttemptTotals> {
         let total = |(name, attempts): &(&str, u64)| {
-            let totals = Totals {
-                attempts: *attempts,
+            let totals = AttemptTotals {
+                ended: *attempts,
                 failed: attempts / 2,
                 time: Duration::from_secs(*attempts),
             };
@@ -165,8 +157,8 @@ mod tests {
         let all = attempts(&history, &[("x", 100)]);
         assert_eq!(all[0].len(), MINUTES + 1);
         history.end_minute(totals(&[("y", 100)]));
-        // It comes again, and its counts begin anew.
+        // Both come again, and their counts begin anew.
         assert_eq!(attempts(&history, &[("x", 5)]), [[5]]);
-        assert_eq!(attempts(&history, &[("y", 5)])[0].last(), Some(&0));
+        assert_eq!(attempts(&history, &[("y", 5)])[0].last(), Some(&5));
     }
 }

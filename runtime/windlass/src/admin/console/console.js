@@ -7,12 +7,16 @@ const TONES = { Ready: "good", Syncing: "warn", Connecting: "warn", Degraded: "b
 const MOST = 100;
 // Milliseconds between two looks, at least: a look that takes long is followed by a longer pause.
 const PAUSE = 2000;
+// Milliseconds for an answer: a forwarded port whose pod has gone may never give one.
+const DEADLINE = 15000;
 const TOKEN = "windlass-token";
 
 const by = (id) => document.getElementById(id);
 let token = sessionStorage.getItem(TOKEN) ?? "";
-let seen = { clusters: [] };
+let seen = null;
 let under = () => -1;
+// Ended by a log-out and by the next log-in, with every call of it.
+let session = new AbortController();
 
 // ---- the API
 
@@ -25,16 +29,18 @@ class Refused extends Error {
 
 async function ask(path, body) {
   const headers = { "X-Windlass-Token": token };
+  const signal = AbortSignal.any([session.signal, AbortSignal.timeout(DEADLINE)]);
   const options = body ? { method: "POST", body: JSON.stringify(body), headers: { ...headers, "Content-Type": "application/json" } } : { headers };
-  const answer = await fetch(`../api/v1/${path}`, options);
+  const answer = await fetch(`../api/v1/${path}`, { ...options, signal });
   const text = await answer.text();
-  let value = {};
+  let value = null;
   try {
     value = JSON.parse(text);
   } catch {
     // A proxy answers in words of its own.
   }
-  if (!answer.ok) throw new Refused(answer.status, value.error ?? value.message ?? `${answer.status} ${answer.statusText}`);
+  if (!answer.ok) throw new Refused(answer.status, value?.error ?? value?.message ?? `${answer.status} ${answer.statusText}`);
+  if (!value) throw new Refused(answer.status, "what answers is no windlass, or its answer was cut off");
   return value;
 }
 
@@ -89,7 +95,10 @@ const cell = (text, kind = "") => element("td", { class: kind }, text);
 const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
 
 function table(id, heads, rows, none) {
-  const titles = heads.map(([title, kind]) => element("th", { class: kind ?? "", scope: "col" }, title));
+  // Who marks a text of it wants to copy that.
+  const marked = getSelection();
+  if (!marked.isCollapsed && by(id).contains(marked.anchorNode)) return;
+  const titles = heads.map(([title, kind]) => (title ? element("th", { class: kind ?? "", scope: "col" }, title) : element("td")));
   const body = rows.length ? rows : [element("tr", {}, element("td", { colspan: heads.length, class: "none" }, none))];
   const focused = document.activeElement?.dataset?.focus;
   by(id).replaceChildren(element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...body));
@@ -121,13 +130,14 @@ function showClusters() {
   const filter = by("cluster-filter").value.trim().toLowerCase();
   const holds = (of) => (filter ? `${of.name || "(local)"} ${of.state} ${of.reason}`.toLowerCase().includes(filter) : of.state !== "Ready");
   const found = all.filter(holds);
-  by("cluster-count").textContent = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
+  const of = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
+  by("cluster-count").textContent = found.length > MOST ? `${of}, the first ${MOST} are shown` : of;
   const rows = found.slice(0, MOST).map((of) =>
     element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(joined(paused(of), of.reason), "text"),
       cell(of.nextAttemptSeconds === null || of.nextAttemptSeconds === undefined ? "" : `in ${age(of.nextAttemptSeconds)}`, "number"),
       cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text")));
   table("clusters", [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ["Objects", "number"], ["Cache", "number"], ["Server"]], rows,
-    filter ? "No cluster has this in its name, state or reason." : "All clusters are Ready.");
+    filter ? "No cluster has this in its name, state or reason." : all.length ? "All clusters are Ready." : "There is no cluster.");
 }
 
 function showReconcilers() {
@@ -138,22 +148,26 @@ function showReconcilers() {
     const all = (field) => minutes.reduce((sum, minute) => sum + minute[field], 0);
     const [attempts, failed, seconds] = [all("attempts"), all("failed"), all("seconds")];
     const mean = attempts ? seconds / attempts : 0;
-    const each = minutes.map((minute) => (minute.attempts ? minute.seconds / minute.attempts : 0));
+    // The last minute is not over: in a plot it would seem to fall.
+    const over = minutes.length > 1 ? minutes.slice(0, -1) : minutes;
+    const each = over.map((minute) => (minute.attempts ? minute.seconds / minute.attempts : 0));
     const problem = joined(paused(of), [of.problem, of.lastError, ...of.watchProblems].find((text) => text));
-    const back = of.rolledBack ? ["Undo", { reconciler: of.name, undo: true }] : of.previous ? ["Roll back", { reconciler: of.name }] : null;
+    const short = (digest) => digest.slice(0, 12);
+    const back = of.rolledBack ? ["Undo", " of its rollback", { reconciler: of.name, undo: true }]
+      : of.previous ? ["Roll back", ` from ${short(of.revision)} to ${short(of.previous)}`, { reconciler: of.name, to: of.previous }] : null;
     const wait = of.paused ? ["Resume", "resume", {}] : ["Pause", "pause", { seconds: HOUR }];
-    const acts = [back && [back[0], "", () => ask("rollback", back[1])], [wait[0], wait[0] === "Pause" ? " for an hour" : "", () => ask(wait[1], { reconciler: of.name, ...wait[2] })]];
+    const acts = [back && [back[0], back[1], () => ask("rollback", back[2])], [wait[0], wait[0] === "Pause" ? " for an hour" : "", () => ask(wait[1], { reconciler: of.name, ...wait[2] })]];
     const buttons = acts.filter((act) => act).map(([title, how, work]) => {
       const made = button(title, () => confirmThen(`${title} ${named(of)}${how}?`, work));
       made.setAttribute("data-focus", `${title}-${named(of)}`);
       return made;
     });
     return element("tr", {}, cell(named(of)), cell(state, tone), cell(number(of.clusters), "number"),
-      element("td", {}, plot(minutes.map((minute) => minute.attempts), "", `${attempts} runs in the last hour`), number(attempts)),
-      element("td", {}, plot(minutes.map((minute) => minute.failed), failed ? "bad" : "", `${failed} failed in the last hour`), number(failed)),
+      element("td", {}, plot(over.map((minute) => minute.attempts), "", `${attempts} runs in the last hour`), number(attempts)),
+      element("td", {}, plot(over.map((minute) => minute.failed), failed ? "bad" : "", `${failed} failed in the last hour`), number(failed)),
       element("td", {}, plot(each, "", `${milliseconds(mean)} a run in the last hour`), attempts ? milliseconds(mean) : ""),
       cell(number(of.ready + of.running), "number"), cell(number(of.backoff + of.terminal), of.backoff + of.terminal ? "number bad" : "number"),
-      cell(of.revision.slice(0, 12), "digest"), cell(problem, "text"), element("td", { class: "actions" }, ...buttons));
+      cell(short(of.revision), "digest"), cell(problem, "text"), element("td", { class: "actions" }, ...buttons));
   });
   table("reconcilers", [["Reconciler"], ["State"], ["Clusters", "number"], ["Runs, last hour"], ["Failed"], ["Time of a run"], ["To do", "number"],
     ["Failing", "number"], ["Revision"], ["Problem"], [""]], rows, "There is no Reconciler.");
@@ -179,6 +193,7 @@ function showKeys() {
     return element("tr", {}, element("td", {}, open), cell(named({ tenant: of.tenant, name: of.reconciler })), cell(of.state, "bad"),
       cell(number(of.attempts), "number"), cell(next, "number"), cell(of.blame), cell(of.lastError, "text"), element("td", { class: "actions" }, again));
   });
+  by("key-count").textContent = seen.more ? `the first ${number(seen.keys.length)} are shown` : "";
   table("keys", [["Key"], ["Reconciler"], ["State"], ["Failures", "number"], ["Next run", "number"], ["Fault"], ["Error"], [""]], rows, "No key fails.");
 }
 
@@ -193,17 +208,30 @@ function showProviders() {
 
 // ---- one key
 
-async function openKey(key) {
-  by("detail-title").textContent = key;
+function openDialog(title, ...body) {
+  by("detail-title").textContent = title;
   by("detail-said").textContent = "";
-  by("detail-body").replaceChildren("…");
+  by("detail-body").replaceChildren(...body);
   if (!by("detail").open) by("detail").showModal();
+}
+
+const isOpen = (title) => by("detail").open && by("detail-title").textContent === title;
+
+async function openKey(key) {
+  openDialog(key, "…");
+  await explain(key);
+}
+
+async function explain(key) {
+  let body;
   try {
     const found = await items(`explain?key=${encodeURIComponent(key)}`);
-    by("detail-body").replaceChildren(...(found.length ? found.map(explained) : ["No reconciler knows this key."]));
+    body = found.length ? found.map(explained) : ["No reconciler knows this key."];
   } catch (error) {
-    by("detail-body").replaceChildren(error.message);
+    body = [error.message];
   }
+  // The person may look at another one by now.
+  if (isOpen(key)) by("detail-body").replaceChildren(...body);
 }
 
 function explained(of) {
@@ -218,78 +246,108 @@ function explained(of) {
   return element("div", {}, element("dl", {}, ...list), element("p", { class: "actions" }, ...actions));
 }
 
-async function act(work, said = "", key = null) {
+// Does what a button says, and tells how it went: in the dialog if one is open.
+async function act(work, said, key = null) {
   const place = by("detail").open ? by("detail-said") : by("said");
   place.classList.remove("bad");
   try {
     await work();
     place.textContent = said;
-    if (key) await openKey(key).then(() => (by("detail-said").textContent = said));
-    await look();
   } catch (error) {
     place.textContent = error.message;
     place.classList.add("bad");
   }
+  if (key) await explain(key);
+  follow();
 }
 
 function confirmThen(question, work) {
-  by("detail-title").textContent = question;
-  by("detail-said").textContent = "";
-  by("detail-body").replaceChildren(button("Yes", () => act(work, "Done.")));
-  by("detail").showModal();
+  const yes = button("Yes", () => {
+    yes.disabled = true;
+    act(work, "Done.");
+  });
+  openDialog(question, yes);
 }
 
 // ---- the look
 
+// One call after the other: whoever looks takes one connection at a time.
 async function look() {
-  const [clusters, reconcilers, history, tenants, keys, providers, configuration, election] = await Promise.all([
-    items("clusters"), items("reconcilers"), items("history"), items("tenants"), items(`keys?state=failing&limit=${MOST}`), items("providers"), ask("configuration"), ask("election")]);
-  seen = { clusters, reconcilers, history, tenants, keys, providers, configuration };
-  for (const show of [showClusters, showKeys, showReconcilers, showTenants, showProviders]) show();
-  by("leader").textContent = election.enabled ? (election.leads ? `${election.identity} leads` : `${election.holder || "nobody"} leads, this process waits`) : "";
+  const found = {};
+  for (const name of ["clusters", "reconcilers", "history", "tenants", "providers"]) found[name] = await items(name);
+  const keys = await ask(`keys?state=failing&limit=${MOST}`);
+  Object.assign(found, { keys: keys.items, more: keys.continue !== undefined, configuration: await ask("configuration"), election: await ask("election") });
+  seen = found;
+}
+
+function show() {
+  for (const part of [showClusters, showKeys, showReconcilers, showTenants, showProviders]) part();
+  const { enabled, leads, identity, holder } = seen.election;
+  by("leader").textContent = enabled ? (leads ? `${identity} leads` : `${holder || "nobody"} leads, this process waits`) : "";
 }
 
 let timer = 0;
+let good = "";
 
 async function follow() {
   clearTimeout(timer);
+  const mine = session;
   const began = performance.now();
   try {
     await look();
-    by("pulse").textContent = `live, ${new Date().toLocaleTimeString()}`;
-    by("pulse").classList.remove("bad");
+    if (mine !== session) return;
     enter(true);
+    show();
+    good = new Date().toLocaleTimeString();
+    by("pulse").textContent = `live, ${good}`;
+    by("pulse").classList.remove("bad");
   } catch (error) {
-    if (error.status === 401) return logOut(error.message);
-    by("pulse").textContent = error.message;
+    if (mine !== session) return;
+    if (error.status === 401 || !seen) return logOut(error.message);
+    by("pulse").textContent = `${error.message} (last answer ${good})`;
     by("pulse").classList.add("bad");
-    if (error.status === 403 && by("fleet").hidden) return logOut(error.message);
   }
-  timer = setTimeout(follow, Math.max(PAUSE, 10 * (performance.now() - began)));
+  clearTimeout(timer);
+  timer = setTimeout(() => document.hidden || follow(), Math.max(PAUSE, 10 * (performance.now() - began)));
 }
 
 function enter(isIn) {
   by("login").hidden = isIn;
   by("fleet").hidden = by("leave").hidden = !isIn;
-  // The squares need their width.
-  if (isIn) showClusters();
 }
 
+// What was seen goes too.
 function logOut(why) {
   clearTimeout(timer);
+  session.abort();
   sessionStorage.removeItem(TOKEN);
   by("refusal").textContent = token ? why : "";
   token = "";
-  by("pulse").textContent = "";
+  seen = null;
+  by("detail").close();
+  for (const id of ["clusters", "keys", "reconcilers", "tenants", "providers", "states", "problems", "detail-body"]) by(id).replaceChildren();
+  for (const id of ["pulse", "said", "leader", "detail-title"]) by(id).textContent = "";
+  by("cluster-filter").value = "";
   enter(false);
   by("token").focus();
 }
 
 function logIn(given) {
+  session.abort();
+  session = new AbortController();
   token = given.trim();
   sessionStorage.setItem(TOKEN, token);
   follow();
 }
+
+// `windlass console` prints an address with the token behind the #, which a browser sends to nobody. It does not stay in the address.
+function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) history.replaceState(null, "", location.pathname);
+  return given;
+}
+
+const again = () => seen && showClusters();
 
 by("login").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -301,17 +359,21 @@ by("open-form").addEventListener("submit", (event) => {
   event.preventDefault();
   if (by("key").value.trim()) openKey(by("key").value.trim());
 });
-by("cluster-filter").addEventListener("input", showClusters);
+by("cluster-filter").addEventListener("input", again);
 by("squares").addEventListener("click", (event) => {
-  const cluster = seen.clusters[under(event.offsetX, event.offsetY)];
+  const cluster = seen?.clusters[under(event.offsetX, event.offsetY)];
   if (cluster) by("cluster-filter").value = cluster.name || "(local)";
-  showClusters();
+  again();
 });
-window.addEventListener("resize", () => by("fleet").hidden || showClusters());
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => by("fleet").hidden || showClusters());
+window.addEventListener("resize", again);
+window.addEventListener("hashchange", () => {
+  const given = takeToken();
+  if (given) logIn(given);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+// A tab that nobody sees asks nothing.
+document.addEventListener("visibilitychange", () => document.hidden || (token && follow()));
 
-// `windlass console` prints an address with the token behind the #, which a browser sends to nobody. It does not stay in the address.
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) history.replaceState(null, "", location.pathname);
-if (given ?? token) logIn(given ?? token);
+const given = takeToken() ?? token;
+if (given) logIn(given);
 else logOut("");

@@ -25,6 +25,8 @@ pub(super) struct Leader {
     pod: String,
     port: u16,
     token: String,
+    /// Of `kubectl`, for the same API server.
+    flags: String,
     /// For people.
     place: String,
 }
@@ -60,6 +62,7 @@ impl Leader {
         let port = args.port.unwrap_or(ManagerSpec::DEFAULT_ADMIN.port());
         Ok(Self {
             place: format!("{namespace}/{pod}:{port}"),
+            flags: flags(args),
             server,
             namespace,
             pod,
@@ -83,9 +86,10 @@ impl Leader {
             namespace,
             pod,
             port,
+            flags,
             ..
         } = self;
-        let forward = format!("kubectl port-forward -n {namespace} pod/{pod} {port}");
+        let forward = format!("kubectl{flags} port-forward -n {namespace} pod/{pod} {port}");
         (forward, format!("127.0.0.1:{port}"))
     }
 
@@ -107,6 +111,24 @@ impl Leader {
         let answer = answer.with_context(|| format!("call the pod {}", self.place))?;
         Ok((StatusCode::from_u16(answer.status)?, answer.body))
     }
+}
+
+/// The flags with which `kubectl` asks the same API server.
+fn flags(args: &AdminArgs) -> String {
+    let kubeconfig = args
+        .kubeconfig
+        .as_ref()
+        .map(|path| path.display().to_string());
+    let flags = [
+        ("--kubeconfig", kubeconfig),
+        ("--context", args.context.clone()),
+    ];
+    let given = flags.into_iter().filter_map(|(flag, value)| {
+        // In single quotes a shell takes everything as it is but those.
+        let value = value?.replace('\'', r"'\''");
+        Some(format!(" {flag} '{value}'"))
+    });
+    given.collect()
 }
 
 /// The pod that holds the Lease.

@@ -5,7 +5,7 @@
 //!
 //! * A process that starts waits for each other Lease that it finds. So one whose processes have gone is waited for too.
 //! * It does not wait for a process that it finds: that is most often its own predecessor. It waits once that one writes again, which a process
-//!   at work does within five minutes.
+//!   at work does within five minutes. A process that ends takes its name away, so that nobody waits for it.
 //! * If two owners find each other at work, the first goes on: Leases before processes, by name, and processes by their start.
 //!
 //! Only time that this process has observed decides about silence, never a time that is written in a status.
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long an owner whose heartbeats do not change counts as at work. They change every five minutes.
 const SILENCE: Duration = Duration::from_mins(6);
 
-/// The last heartbeats, by owner.
-pub(super) type Heartbeats = BTreeMap<Owner, String>;
+/// The owner of each object, and the heartbeat in its status, by the object's uid.
+pub(super) type Heartbeats = BTreeMap<String, (Option<Owner>, String)>;
 
 /// Who handles objects, as `status.owner` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,26 +73,14 @@ impl PartialOrd for Owner {
 pub(super) struct Owners {
     /// `None`: this process waits for nobody, as nobody sees what it does.
     own: Option<Owner>,
-    others: BTreeMap<Owner, Observed>,
+    /// What was judged last; none: nothing yet.
+    last: Option<Heartbeats>,
+    /// When this process last saw another owner write.
+    others: BTreeMap<Owner, Instant>,
     /// The owner that this process waits for; none: this process is at work.
     awaited: Option<Owner>,
-    has_judged: bool,
     /// Whether this process has been at work.
     has_worked: bool,
-}
-
-/// The last heartbeat of an owner.
-struct Observed {
-    heartbeat: String,
-    /// When this process first saw it. `None`: before this process was there, so that it says nothing.
-    since: Option<Instant>,
-}
-
-impl Observed {
-    fn is_at_work(&self, now: Instant) -> bool {
-        self.since
-            .is_some_and(|since| now.duration_since(since) < SILENCE)
-    }
 }
 
 impl Owners {
@@ -108,33 +96,39 @@ impl Owners {
     pub(super) fn alone() -> Self {
         Self {
             own: None,
+            last: None,
             others: BTreeMap::new(),
             awaited: None,
-            has_judged: false,
             has_worked: false,
         }
     }
 
     /// Notes the heartbeats of all owners. Returns the owner that this process waits for.
-    pub(super) fn judge(&mut self, heartbeats: &Heartbeats, now: Instant) -> Option<&Owner> {
+    pub(super) fn judge(&mut self, heartbeats: Heartbeats, now: Instant) -> Option<&Owner> {
         let own = self.own.as_ref()?;
+        let present = || heartbeats.values().filter_map(|(owner, _)| owner.as_ref());
         self.others
-            .retain(|owner, _| heartbeats.contains_key(owner));
-        for (owner, heartbeat) in heartbeats.iter().filter(|(owner, _)| *owner != own) {
-            let known = self.others.get(owner).map(|known| &known.heartbeat);
-            if known != Some(heartbeat) {
-                let says = self.has_judged || !owner.is_process();
-                let observed = Observed {
-                    heartbeat: heartbeat.clone(),
-                    since: says.then_some(now),
-                };
-                self.others.insert(owner.clone(), observed);
+            .retain(|owner, _| present().any(|present| present == owner));
+        for (uid, (owner, heartbeat)) in &heartbeats {
+            let Some(owner) = owner.as_ref().filter(|owner| *owner != own) else {
+                continue;
+            };
+            let writes = match &self.last {
+                None => !owner.is_process(),
+                // An object that was not there, or of another class, says nothing about who writes now.
+                Some(last) => last.get(uid).is_some_and(|(before, then)| {
+                    before.as_ref() != Some(owner) || heartbeat > then
+                }),
+            };
+            if writes {
+                self.others.insert(owner.clone(), now);
             }
         }
-        self.has_judged = true;
+        self.last = Some(heartbeats);
         let works = self.has_worked && self.awaited.is_none();
         let mut others = self.others.iter();
-        let awaited = others.find(|(owner, of)| of.is_at_work(now) && (!works || *owner < own));
+        let awaited = others
+            .find(|(owner, at)| now.duration_since(**at) < SILENCE && (!works || *owner < own));
         self.awaited = awaited.map(|(owner, _)| owner.clone());
         self.has_worked |= self.awaited.is_none();
         self.awaited.as_ref()
@@ -142,8 +136,8 @@ impl Owners {
 
     /// When to judge again, although no object has changed.
     pub(super) fn due(&self) -> Option<Instant> {
-        let awaited = self.others.get(self.awaited.as_ref()?)?;
-        Some(awaited.since? + SILENCE)
+        let last = self.others.get(self.awaited.as_ref()?)?;
+        Some(*last + SILENCE)
     }
 
     /// Why this process does not handle the objects; none: it does.
@@ -177,8 +171,18 @@ mod tests {
         Owner::process(since, "pod-1")
     }
 
-    fn beat(owner: &Owner, heartbeat: u32) -> Heartbeats {
-        [(owner.clone(), heartbeat.to_string())].into()
+    /// Objects, each with its owner and the second of its heartbeat.
+    fn of(objects: &[(&str, &Owner, u32)]) -> Heartbeats {
+        let one = |(uid, owner, second): &(&str, &Owner, u32)| {
+            let heartbeat = format!("2026-01-01T00:00:{second:02}Z");
+            ((*uid).to_owned(), (Some((*owner).clone()), heartbeat))
+        };
+        objects.iter().map(one).collect()
+    }
+
+    /// One object that nobody has written.
+    fn fresh() -> Heartbeats {
+        [("x".to_owned(), (None, String::new()))].into()
     }
 
     fn at(start: Instant, minutes: u64) -> Instant {
@@ -188,15 +192,16 @@ mod tests {
     #[test]
     fn a_process_that_starts_waits_until_another_lease_is_silent() {
         let (start, other) = (Instant::now(), lease("b"));
+        let beat = |second| of(&[("x", &other, second)]);
         // Its name would come first: who is at work goes on all the same.
         for own in [lease("a"), process(1)] {
             let mut owners = Owners::new(own);
-            assert_eq!(owners.judge(&beat(&other, 1), start), Some(&other));
+            assert_eq!(owners.judge(beat(1), start), Some(&other));
             assert_eq!(owners.due(), Some(at(start, 6)));
-            assert_eq!(owners.judge(&beat(&other, 2), at(start, 5)), Some(&other));
-            assert_eq!(owners.judge(&beat(&other, 2), at(start, 10)), Some(&other));
+            assert_eq!(owners.judge(beat(2), at(start, 5)), Some(&other));
+            assert_eq!(owners.judge(beat(2), at(start, 10)), Some(&other));
             assert!(owners.problem().is_some_and(|text| text.contains("b/b")));
-            assert_eq!(owners.judge(&beat(&other, 2), at(start, 11)), None);
+            assert_eq!(owners.judge(beat(2), at(start, 11)), None);
             assert_eq!((owners.due(), owners.problem()), (None, None));
         }
     }
@@ -211,41 +216,67 @@ mod tests {
         ];
         for (one, two) in pairs {
             let [mut first, mut second] = [&one, &two].map(|own| Owners::new(own.clone()));
-            let none = Heartbeats::new();
-            assert_eq!(first.judge(&none, now), None);
-            assert_eq!(second.judge(&none, now), None);
-            assert_eq!(first.judge(&beat(&two, 1), now), None);
-            assert_eq!(second.judge(&beat(&one, 1), now), Some(&one));
+            assert_eq!(first.judge(fresh(), now), None);
+            assert_eq!(second.judge(fresh(), now), None);
+            assert_eq!(first.judge(of(&[("x", &two, 1)]), now), None);
+            assert_eq!(second.judge(of(&[("x", &one, 1)]), now), Some(&one));
         }
     }
 
     #[test]
     fn a_process_waits_for_one_without_an_election_once_that_writes_again() {
         let (start, before) = (Instant::now(), process(1));
+        let beat = |second| of(&[("x", &before, second)]);
         let mut owners = Owners::new(process(2));
         // Its predecessor, for all it knows.
-        assert_eq!(owners.judge(&beat(&before, 1), start), None);
-        assert_eq!(owners.judge(&beat(&before, 1), at(start, 5)), None);
-        assert_eq!(owners.judge(&beat(&before, 2), at(start, 5)), Some(&before));
+        assert_eq!(owners.judge(beat(1), start), None);
+        assert_eq!(owners.judge(beat(1), at(start, 5)), None);
+        assert_eq!(owners.judge(beat(2), at(start, 5)), Some(&before));
         let problem = owners.problem().expect("it waits");
         assert!(
             problem.contains("process since 1970-01-01T00:00:01"),
             "{problem}"
         );
-        assert_eq!(owners.judge(&beat(&before, 2), at(start, 11)), None);
+        assert_eq!(owners.judge(beat(2), at(start, 11)), None);
         // All statuses are this one's by now, and then the other's again.
-        assert_eq!(owners.judge(&Heartbeats::new(), at(start, 12)), None);
         assert_eq!(
-            owners.judge(&beat(&before, 3), at(start, 12)),
-            Some(&before)
+            owners.judge(of(&[("x", &process(2), 3)]), at(start, 12)),
+            None
+        );
+        assert_eq!(owners.judge(beat(4), at(start, 12)), Some(&before));
+        // It ends, and says so.
+        assert_eq!(owners.judge(fresh(), at(start, 12)), None);
+    }
+
+    #[test]
+    fn what_an_owner_that_has_gone_once_wrote_is_no_sign_of_it() {
+        let now = Instant::now();
+        for (gone, own) in [(process(1), process(2)), (lease("a"), lease("b"))] {
+            let mut owners = Owners::new(own.clone());
+            assert_eq!(owners.judge(of(&[("x", &own, 1)]), now), None);
+            // Objects come into the class with an owner of another time, and this one writes over them, the newest first.
+            let come = [("x", &own, 1), ("y", &gone, 9), ("z", &gone, 5)];
+            assert_eq!(owners.judge(of(&come), now), None);
+            let over = [("x", &own, 1), ("y", &own, 10), ("z", &gone, 5)];
+            assert_eq!(owners.judge(of(&over), now), None);
+        }
+        // The same of a predecessor that is found at the start.
+        let (gone, own) = (process(1), process(2));
+        let mut owners = Owners::new(own.clone());
+        let found = [("x", &gone, 9), ("y", &gone, 5)];
+        assert_eq!(owners.judge(of(&found), now), None);
+        assert_eq!(
+            owners.judge(of(&[("x", &own, 10), ("y", &gone, 5)]), now),
+            None
         );
     }
 
     #[test]
     fn processes_of_one_election_do_not_wait_for_each_other() {
         let (now, own) = (Instant::now(), lease("a"));
-        assert_eq!(Owners::new(own.clone()).judge(&beat(&own, 1), now), None);
-        assert_eq!(Owners::alone().judge(&beat(&own, 1), now), None);
+        let beat = || of(&[("x", &own, 1)]);
+        assert_eq!(Owners::new(own.clone()).judge(beat(), now), None);
+        assert_eq!(Owners::alone().judge(beat(), now), None);
         assert_eq!(Owner::read(""), None);
     }
 }

@@ -66,10 +66,7 @@ pub(super) fn objects(
         let all = watch.objects().into_iter();
         let read = all.filter_map(|object| read(*kind, &object));
         for (object, owner, heartbeat) in read.filter(|(object, ..)| class_of(object) == class) {
-            if let Some(owner) = owner {
-                let last = heartbeats.entry(owner).or_default();
-                *last = heartbeat.max(std::mem::take(last));
-            }
+            heartbeats.insert(object.uid.clone(), (owner, heartbeat));
             objects.push(object);
         }
     }
