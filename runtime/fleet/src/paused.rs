@@ -1,4 +1,4 @@
-//! Pauses: an operator has asked that keys do not run for a while. Entry points: [`Pause::read`] and [`decide`].
+//! Pauses: an operator has asked that keys do not run for a while. Entry points: [`Pause::read`] and `decide`.
 //!
 //! A pause is an annotation on an object: on a reconciler's primary object it holds the object's key, in every reconciler. The program has
 //! pauses of whole reconcilers, tenants and clusters besides.
@@ -7,7 +7,7 @@
 //! * An object that is being deleted, or is not there any more, runs in spite of a pause, unless the pause holds deletions too.
 //! * A pause whose end cannot be read pauses until it is corrected: its author meant to pause.
 //! * The end of a pause is a time of the wall clock, so that it is the same in every process. A key that waits for it looks again after
-//!   [`RECHECK`], because that clock can be set.
+//!   `RECHECK`, because that clock can be set.
 
 use crate::json::Object;
 use jiff::{Timestamp, Unit};
