@@ -166,7 +166,7 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         .route(
             "/api/v1/history",
             get(|State(app): State<Arc<App>>| async move {
-                Json(Items::all(app.history.view(&app)))
+                Json(Items::all(app.history.view(app.manager.controllers())))
             }),
         )
         .route(

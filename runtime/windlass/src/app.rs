@@ -55,7 +55,7 @@ pub(crate) struct App {
     /// A heartbeat for each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// What the reconcilers did in the last hour.
-    pub(crate) history: History,
+    pub(crate) history: Arc<History>,
     /// Sends rollbacks to the reconcilers.
     pub(crate) rollbacks: Rollbacks,
     /// Why the admin endpoints are not served as the Manager asks.
@@ -103,7 +103,7 @@ impl App {
             started: Instant::now(),
             since: jiff::Timestamp::now(),
             heartbeats,
-            history: History::default(),
+            history: Arc::default(),
             rollbacks,
             admin_problems: ArcSwap::default(),
             problem_count,

@@ -289,7 +289,7 @@ impl Process {
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
         let hot_keys = tokio::spawn(hot_keys::follow(app.manager.hot_keys(), app.clone()));
-        let history = tokio::spawn(history::follow(app.clone()));
+        let history = tokio::spawn(history::follow(app.manager.clone(), app.history.clone()));
         // In-memory clusters are served until the end of the drain.
         let simulated = options.simulated.clone();
         let idle = tokio::spawn(end_when_idle(options, app, stop.clone()));

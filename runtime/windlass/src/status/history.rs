@@ -1,12 +1,11 @@
 //! What each reconciler did in the last hour, minute by minute. Entry points: [`follow`] and [`History::view`].
 
-use crate::app::App;
 use crate::status::view::{HistoryView, MinuteView};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_fleet::manager::ControllerStatus;
+use windlass_fleet::manager::{ControllerStatus, ManagerHandle};
 use windlass_fleet::metrics::AttemptTotals;
 
 /// Minutes that are kept.
@@ -43,30 +42,29 @@ fn between(before: AttemptTotals, now: AttemptTotals) -> AttemptTotals {
 }
 
 /// Ends each minute, for ever.
-pub(crate) async fn follow(app: Arc<App>) {
+pub(crate) async fn follow(manager: ManagerHandle, history: Arc<History>) {
     let start = tokio::time::Instant::now() + MINUTE;
     let mut minutes = tokio::time::interval_at(start, MINUTE);
     // After a pause the minutes that were missed say nothing.
     minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         minutes.tick().await;
-        app.history.end_minute(totals(&app));
+        history.end_minute(totals(manager.controllers()));
     }
 }
 
-fn totals(app: &App) -> BTreeMap<Name, AttemptTotals> {
-    let controllers = app.manager.controllers().into_iter();
-    controllers.map(total).collect()
-}
-
-fn total(of: ControllerStatus) -> (Name, AttemptTotals) {
-    ((of.tenant, of.name), of.totals)
+fn totals(controllers: Vec<ControllerStatus>) -> BTreeMap<Name, AttemptTotals> {
+    let of = |controller: ControllerStatus| {
+        let name = (controller.tenant, controller.name);
+        (name, controller.totals)
+    };
+    controllers.into_iter().map(of).collect()
 }
 
 impl History {
     /// The last hour up to now.
-    pub(crate) fn view(&self, app: &App) -> Vec<HistoryView> {
-        self.of(totals(app))
+    pub(crate) fn view(&self, controllers: Vec<ControllerStatus>) -> Vec<HistoryView> {
+        self.of(totals(controllers))
     }
 
     fn of(&self, totals: BTreeMap<Name, AttemptTotals>) -> Vec<HistoryView> {

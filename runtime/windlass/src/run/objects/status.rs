@@ -109,6 +109,7 @@ pub(in crate::run) async fn leave(app: &App, outcomes: &Outcomes) {
             identity: object.identity(),
         })
     });
+    let writes: Vec<Write> = writes.collect();
     let results = futures::stream::iter(writes).map(|one| one.send(client.clone()));
     results.buffer_unordered(WIDTH).for_each(async |_| ()).await;
 }
