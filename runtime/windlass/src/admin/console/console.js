@@ -94,16 +94,19 @@ function element(name, attributes = {}, ...children) {
 const cell = (text, kind = "") => element("td", { class: kind }, text);
 const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
 
-function table(id, heads, rows, none) {
-  // Who marks a text of it wants to copy that.
+// Puts what is new in the place of what is there. Who has marked a text of it wants to copy that, and who uses the keyboard stays where he is.
+function replace(place, ...children) {
   const marked = getSelection();
-  if (!marked.isCollapsed && by(id).contains(marked.anchorNode)) return;
+  if (!marked.isCollapsed && place.contains(marked.anchorNode)) return;
+  const focused = place.contains(document.activeElement) && document.activeElement.dataset.focus;
+  place.replaceChildren(...children);
+  if (focused) place.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function table(id, heads, rows, none) {
   const titles = heads.map(([title, kind]) => (title ? element("th", { class: kind ?? "", scope: "col" }, title) : element("td")));
   const body = rows.length ? rows : [element("tr", {}, element("td", { colspan: heads.length, class: "none" }, none))];
-  const focused = document.activeElement?.dataset?.focus;
-  by(id).replaceChildren(element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...body));
-  // Who uses the keyboard stays where he is.
-  if (focused) by(id).querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+  replace(by(id), element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...body));
 }
 
 // What the style makes of a tone, in light or dark.
@@ -190,7 +193,7 @@ function showKeys() {
     open.setAttribute("data-focus", `open-${of.key}-${of.reconciler}`);
     again.setAttribute("data-focus", `requeue-${of.key}-${of.reconciler}`);
     const next = of.runsInSeconds === null || of.runsInSeconds === undefined ? "at an event" : `in ${age(of.runsInSeconds)}`;
-    return element("tr", {}, element("td", {}, open), cell(named({ tenant: of.tenant, name: of.reconciler })), cell(of.state, "bad"),
+    return element("tr", {}, element("td", {}, open), cell(named({ tenant: of.tenant, name: of.reconciler })), cell(of.state, of.state === "paused" ? "warn" : "bad"),
       cell(number(of.attempts), "number"), cell(next, "number"), cell(of.blame), cell(of.lastError, "text"), element("td", { class: "actions" }, again));
   });
   by("key-count").textContent = seen.more ? `the first ${number(seen.keys.length)} are shown` : "";
@@ -215,10 +218,13 @@ function openDialog(title, ...body) {
   if (!by("detail").open) by("detail").showModal();
 }
 
+// The key in the dialog, which each look asks about again.
+let opened = "";
 const isOpen = (title) => by("detail").open && by("detail-title").textContent === title;
 
 async function openKey(key) {
   openDialog(key, "…");
+  opened = key;
   await explain(key);
 }
 
@@ -231,23 +237,27 @@ async function explain(key) {
     body = [error.message];
   }
   // The person may look at another one by now.
-  if (isOpen(key)) by("detail-body").replaceChildren(...body);
+  if (isOpen(key)) replace(by("detail-body"), ...body);
 }
 
 function explained(of) {
-  const facts = [["Reconciler", named({ tenant: of.tenant, name: of.reconciler })], ["State", of.state], ["Why", of.why], ["Paused", of.paused], ["Failures", of.attempts ? number(of.attempts) : ""],
+  const facts = [["Reconciler", named({ tenant: of.tenant, name: of.reconciler })], ["State", of.state], ["Why", of.why], ["Failures", of.attempts ? number(of.attempts) : ""],
     ["Next run", of.runsInSeconds ? `in ${age(of.runsInSeconds)}` : ""], ["Last run", of.lastResult && `${of.lastResult}, ${age(of.lastEndedSeconds)} ago`],
     ["Error", of.lastError], ["Fault", of.blame], ["Enqueued by", [of.cause, of.source].filter((text) => text).join(" of ")]];
   const list = facts.filter(([, text]) => text).flatMap(([title, text]) => [element("dt", {}, title), element("dd", {}, text)]);
   const key = { key: of.key, reconciler: of.reconciler };
-  const tell = (title, said, path, more) => button(title, () => act(() => ask(path, { ...key, ...more }), said, of.key));
+  const tell = (title, said, path, more) => {
+    const made = button(title, () => act(() => ask(path, { ...key, ...more }), said));
+    made.setAttribute("data-focus", `${path}-${of.reconciler}`);
+    return made;
+  };
   const actions = [tell("Requeue", "It runs now.", "requeue"), tell("Record", "Its next run is recorded: see windlass get recordings.", "record"),
     tell("Pause for an hour", "It is left alone.", "pause", { seconds: HOUR }), tell("Resume", "It is reconciled again.", "resume")];
   return element("div", {}, element("dl", {}, ...list), element("p", { class: "actions" }, ...actions));
 }
 
 // Does what a button says, and tells how it went: in the dialog if one is open.
-async function act(work, said, key = null) {
+async function act(work, said) {
   const place = by("detail").open ? by("detail-said") : by("said");
   place.classList.remove("bad");
   try {
@@ -257,7 +267,6 @@ async function act(work, said, key = null) {
     place.textContent = error.message;
     place.classList.add("bad");
   }
-  if (key) await explain(key);
   follow();
 }
 
@@ -298,6 +307,8 @@ async function follow() {
     if (mine !== session) return;
     enter(true);
     show();
+    if (isOpen(opened)) await explain(opened);
+    if (mine !== session) return;
     good = new Date().toLocaleTimeString();
     by("pulse").textContent = `live, ${good}`;
     by("pulse").classList.remove("bad");
