@@ -71,7 +71,10 @@ async fn of_two_processes_without_an_election_the_second_waits_once_the_first_wr
     // It says that it goes, so that nobody waits for it.
     first.program.signal("TERM")?;
     first.program.wait(SOON).await?.expect_code(0)?;
-    let next = |status: &Json| ready(status) && status["owner"] != owner;
+    let next = |status: &Json| {
+        let by = status["owner"].as_str();
+        ready(status) && by.is_some_and(|by| by != owner)
+    };
     hub.status("y", "the second, which takes over", next)
         .await?;
     assert_eq!(
