@@ -163,6 +163,50 @@ async fn the_commands_of_the_page_do_what_it_says_on_real_servers() -> Result<()
     Ok(())
 }
 
+/// Pauses and resumes a reconciler, a tenant and a cluster, as a caller with the role for that.
+async fn pause_each(hub: &Hub, api: &Http) -> Result<()> {
+    let account = json!({"kind": "ServiceAccount", "namespace": "windlass", "name": "oncall"});
+    hub.create(json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "windlass", "name": "oncall"},
+    }))
+    .await?;
+    hub.create(json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "oncall"}, "subjects": [account],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "windlass-api-edit"},
+    }))
+    .await?;
+    let kubeconfig = hub.project.path().join("hub.kubeconfig");
+    let create = "create token oncall -n windlass --audience windlass.dev";
+    let create: Vec<&str> = create.split(' ').collect();
+    let token = printed(&hub.environment.binaries().kubectl(), &kubeconfig, &create).await?;
+    let (host, token) = (&api.address, token.trim());
+    let subjects = [
+        json!({"reconciler": "team-a/second"}),
+        json!({"tenant": "a"}),
+        json!({"cluster": "alpha"}),
+    ];
+    for (verb, subject) in ["pause", "resume"]
+        .iter()
+        .flat_map(|verb| subjects.iter().map(move |of| (verb, of)))
+    {
+        let body = subject.to_string();
+        let request = format!(
+            "POST /api/v1/{verb} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // The API server learns of the binding a moment later.
+        eventually(SOON, &format!("{verb} {body}"), || async {
+            Ok(Seen::of(api.send(&request).await?, |answer| {
+                answer.0 == 200
+            }))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
 /// What needs the rights that a fleet without trouble does not use: a caller, a config, and Events, the first and its repetition.
 async fn use_the_rest(hub: &Hub, ports: &[u16; 3], registry: &str) -> Result<()> {
     let api = Http {
@@ -219,6 +263,7 @@ async fn use_the_rest(hub: &Hub, ports: &[u16; 3], registry: &str) -> Result<()>
             .await?;
         hub.expect(&second, "Ready True Reconciling").await?;
     }
+    pause_each(hub, &api).await?;
     // It looks at definitions where one is missing. The upgrade brings it back.
     let delete = ["delete", "crd", "providers.windlass.dev"];
     let kubeconfig = hub.project.path().join("hub.kubeconfig");

@@ -8,7 +8,7 @@ const API: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "windlass.dev";
 const READ: [&str; 3] = ["get", "list", "watch"];
 /// Of the process: it writes the annotations of pauses.
-const OWN: [&str; 4] = ["get", "list", "watch", "patch"];
+const OWN: [&str; 3] = ["list", "watch", "patch"];
 const WATCH: [&str; 2] = ["list", "watch"];
 const WRITE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
@@ -34,6 +34,8 @@ pub(crate) fn cluster_roles(name: &str, bind: Option<&Subject>) -> Vec<Json> {
             &[],
             &[
                 rule(GROUP, &kinds, &OWN),
+                // Pauses of its clusters stand in one annotation, which is read before it is changed.
+                rule(GROUP, &["providers"], &["get"]),
                 rule(GROUP, &status.each_ref().map(String::as_str), &["patch"]),
                 rule("", &["namespaces"], &READ),
                 rule("", &["events"], &["create", "patch"]),
