@@ -35,6 +35,7 @@ use crate::pairs::Pairs;
 use crate::request::ObjectKey;
 use crate::trace;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use target::WAIT;
 use tracing::Span;
@@ -356,30 +357,33 @@ impl Client {
     ///
     /// # Errors
     /// As the operation's own call.
-    pub async fn run(&self, operation: Operation) -> Result<Reply, ApiError> {
+    pub fn run(&self, operation: Operation) -> BoxFuture<'_, Result<Reply, ApiError>> {
         let object = |json| Ok(Reply::Object(json));
+        // Each kind of operation is a future of its own. One with room for the largest would be moved by every caller around it.
         match operation {
-            Operation::Get(kind, key, options) => Ok(self
-                .get(&kind, &key, &options)
-                .await?
-                .map_or(Reply::Nothing, Reply::Object)),
+            Operation::Get(kind, key, options) => Box::pin(async move {
+                let found = self.get(&kind, &key, &options).await?;
+                Ok(found.map_or(Reply::Nothing, Reply::Object))
+            }),
             Operation::Create(kind, json, options) => {
-                object(self.create(&kind, json, &options).await?)
+                Box::pin(async move { object(self.create(&kind, json, &options).await?) })
             }
             Operation::Update(kind, json, options) => {
-                object(self.update(&kind, json, &options).await?)
+                Box::pin(async move { object(self.update(&kind, json, &options).await?) })
             }
-            Operation::Patch(kind, key, patch_type, patch, options) => {
+            Operation::Patch(kind, key, patch_type, patch, options) => Box::pin(async move {
                 object(self.patch(&kind, &key, patch_type, patch, &options).await?)
-            }
+            }),
             Operation::Apply(kind, json, options) => {
-                object(self.apply(&kind, json, &options).await?)
+                Box::pin(async move { object(self.apply(&kind, json, &options).await?) })
             }
-            Operation::Delete(kind, key, options) => self
-                .delete(&kind, &key, &options)
-                .await
-                .map(|()| Reply::Nothing),
-            Operation::List(kind, options) => Ok(Reply::Page(self.list(&kind, &options).await?)),
+            Operation::Delete(kind, key, options) => Box::pin(async move {
+                self.delete(&kind, &key, &options).await?;
+                Ok(Reply::Nothing)
+            }),
+            Operation::List(kind, options) => {
+                Box::pin(async move { Ok(Reply::Page(self.list(&kind, &options).await?)) })
+            }
         }
     }
 }

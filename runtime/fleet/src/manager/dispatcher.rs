@@ -124,7 +124,7 @@ impl Dispatcher {
         cluster: &Arc<Cluster>,
     ) -> Option<Outcome> {
         let controller = registration.controller();
-        let now = self.queue.wall_time();
+        let now = || self.queue.wall_time();
         let (standing, paused) = self.pauses.of(&controller, cluster, &run.request, now);
         let fence = || self.leadership.fence(&controller);
         let Some(paused) = paused else {

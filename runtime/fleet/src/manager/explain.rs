@@ -94,7 +94,7 @@ fn explain_in(
     }
     let paused = core
         .pauses
-        .of_key(registration, request, core.queue.wall_time());
+        .of_key(registration, request, || core.queue.wall_time());
     if let Some(paused) = paused {
         return format!("nothing is left to do, and {paused}");
     }

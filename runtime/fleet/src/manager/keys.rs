@@ -116,7 +116,7 @@ pub(super) fn status(
 ) -> Option<KeyStatus> {
     let registration = registrations.by_id(key.controller)?;
     let is_paused = matches!(key.state, KeyState::Paused(_));
-    let paused = || pauses.of_key(&registration, &key.request, queue.wall_time());
+    let paused = || pauses.of_key(&registration, &key.request, || queue.wall_time());
     let paused = is_paused.then(paused).flatten();
     let controller = registration.controller();
     Some(KeyStatus {
