@@ -11,6 +11,7 @@
 
 use crate::json::Object;
 use jiff::{Timestamp, Unit};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -70,22 +71,13 @@ impl Pause {
         Self::read(|name| annotations.get(name))
     }
 
-    /// The annotations that ask for it; `None`: the annotation is removed.
+    /// The merge patch that gives an object this pause, or takes it away with `None`.
     #[must_use]
-    pub fn annotations(&self) -> [(&'static str, Option<String>); 3] {
-        let reason = self.reason.as_deref().map(str::to_owned);
-        let deletions = self.deletions.then(|| "true".to_owned());
-        [
-            (UNTIL, Some(self.end.to_string())),
-            (REASON, reason),
-            (DELETIONS, deletions),
-        ]
-    }
-
-    /// The annotations of no pause.
-    #[must_use]
-    pub fn none() -> [(&'static str, Option<String>); 3] {
-        [(UNTIL, None), (REASON, None), (DELETIONS, None)]
+    pub fn patch(pause: Option<&Self>) -> Value {
+        let until = pause.map(|pause| pause.end.to_string());
+        let reason = pause.and_then(|pause| pause.reason.as_deref());
+        let deletions = pause.and_then(|pause| pause.deletions.then_some("true"));
+        json!({"metadata": {"annotations": {UNTIL: until, REASON: reason, DELETIONS: deletions}}})
     }
 
     /// How long it goes on. `None`: it has ended. The longest time: nobody knows.
@@ -236,7 +228,6 @@ fn cut(text: &str) -> Arc<str> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use serde_json::{Value, json};
 
     const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -247,6 +238,18 @@ mod tests {
     fn pause(annotations: Value) -> Option<Pause> {
         let object = json!({"metadata": {"name": "a", "annotations": annotations}});
         Pause::of(&Object::parse(Bytes::from(object.to_string())).unwrap())
+    }
+
+    /// The annotations of an object that is paused, after the patch.
+    fn written(pause: Option<&Pause>) -> Value {
+        let mut annotations =
+            json!({UNTIL: "before", REASON: "before", DELETIONS: "true", "of": "another"});
+        let patch = Pause::patch(pause);
+        let patch = patch["metadata"]["annotations"].as_object().unwrap();
+        let object = annotations.as_object_mut().unwrap();
+        object.extend(patch.clone());
+        object.retain(|_, value| !value.is_null());
+        annotations
     }
 
     fn until(end: &str) -> Pause {
@@ -264,15 +267,12 @@ mod tests {
                 (read.reason.as_deref(), read.deletions),
                 (Some("x"), deletions)
             );
-            let written = read.annotations().into_iter();
-            let written: serde_json::Map<_, _> = written
-                .filter_map(|(name, value)| Some((name.to_owned(), value?.into())))
-                .collect();
-            assert_eq!(pause(written.into()), Some(read));
+            assert_eq!(pause(written(Some(&read))), Some(read));
         }
         let long = until(&"é".repeat(MAX_TEXT));
         assert!(long.end.to_string().len() <= MAX_TEXT);
-        assert!(Pause::none().iter().all(|(_, value)| value.is_none()));
+        let keeps = json!({"of": "another"});
+        assert_eq!(written(None), keeps);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | `/api/contents/v1/recordings/ID` | the file of a recording |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/record` | reconciles a key now, and records the run |
-//! | `POST /api/v1/pause`, `…/resume` | pauses what is to be left alone, and ends that |
+//! | `POST /api/v1/pause`, `…/resume` | pauses an object, a reconciler, a tenant or a cluster; ends its pause |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //! | `/console/` | a page for people, which asks all of that |
 //!

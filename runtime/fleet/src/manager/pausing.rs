@@ -8,7 +8,6 @@ use crate::kind::GroupVersionKind;
 use crate::name::ControllerName;
 use crate::paused::Pause;
 use crate::request::Request;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -92,12 +91,7 @@ pub(super) async fn annotate(
         let holder = status.map_or_else(String::new, |status| status.holder);
         return Err(PauseError::NotLeading(holder));
     }
-    let annotations = pause.map_or_else(Pause::none, Pause::annotations);
-    let annotations: serde_json::Map<String, serde_json::Value> = annotations
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.into()))
-        .collect();
-    let patch = json!({"metadata": {"annotations": annotations}}).to_string();
+    let patch = Pause::patch(pause).to_string();
     let caller = registration.caller().managing(MANAGER);
     let client = client(
         &registration,

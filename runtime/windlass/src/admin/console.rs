@@ -2,7 +2,7 @@
 //!
 //! The page holds nothing itself: its script asks the API, with the token of the person before it. So everybody may have the page, under
 //! any name of this process, also that of an API server that passes the request on. All of its addresses are relative for that reason.
-//! It loads nothing from elsewhere, and the browser is told to allow nothing else.
+//! It loads nothing from elsewhere, and its headers forbid a browser to.
 
 use crate::app::App;
 use axum::Router;

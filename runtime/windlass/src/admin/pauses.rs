@@ -6,7 +6,7 @@ use crate::config::kinds::{API_VERSION, Identity, Kind, Origin};
 use crate::config::pauses::{CLUSTERS, ClusterPause, clusters};
 use crate::status::view::{PauseReply, PauseRequest};
 use axum::http::StatusCode;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 use windlass_fleet::api::{ApiCode, ApiError, GetOptions, PatchType, ReadMode, WriteOptions};
@@ -101,16 +101,8 @@ async fn put_on(
 ) -> Result<PauseReply, Refused> {
     let name = name.to_owned();
     let document = object(app, &Identity { kind, name }, UNTIL)?;
-    let annotations = pause.map_or_else(Pause::none, Pause::annotations);
-    let annotations: Map<String, Json> = annotations
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.into()))
-        .collect();
-    let patch = json!({"metadata": {"annotations": annotations}});
-    document
-        .patch(&patch)
-        .await
-        .map_err(|error| document.refused(&error))?;
+    let patched = document.patch(&Pause::patch(pause)).await;
+    patched.map_err(|error| document.refused(&error))?;
     Ok(reply(document.identity.to_string(), pause))
 }
 

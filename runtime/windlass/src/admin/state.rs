@@ -74,8 +74,9 @@ pub(super) fn configuration(app: &App) -> ConfigurationView {
 pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let now = now();
     let pauses = app.manager.pauses();
+    let none = pauses.clusters.is_empty() && pauses.providers.is_empty();
     let paused = |name: &str| {
-        let name = ClusterName::new(name).ok();
+        let name = ClusterName::new(name).ok().filter(|_| !none);
         let own = name.as_ref().and_then(|name| pauses.clusters.get(name));
         let cluster = name.and_then(|name| app.manager.fleet().cluster(&name));
         let provider = cluster.as_ref().and_then(|cluster| cluster.provider());

@@ -1,4 +1,4 @@
-//! `windlass pause` and `windlass resume`: hold what is to be left alone, for a while. Entry points: [`pause`] and [`resume`].
+//! `windlass pause` and `windlass resume`: stop the runs of an object, a reconciler, a tenant or a cluster. Entry points: [`pause`] and [`resume`].
 
 use crate::cli::{Format, PauseArgs, PauseTarget, ResumeArgs};
 use crate::command::client::Client;

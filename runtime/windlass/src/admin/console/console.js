@@ -65,7 +65,6 @@ function bytes(count) {
 const number = (value) => value.toLocaleString("en");
 const milliseconds = (seconds) => (seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
 const HOUR = 3600;
-const paused = (of) => (of.paused ? `paused ${of.paused}` : "");
 const joined = (...texts) => texts.filter((text) => text).join("; ");
 const named = (of) => (of.tenant && of.tenant !== "default" ? `${of.tenant}/${of.name}` : of.name);
 
@@ -136,7 +135,7 @@ function showClusters() {
   const of = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
   by("cluster-count").textContent = found.length > MOST ? `${of}, the first ${MOST} are shown` : of;
   const rows = found.slice(0, MOST).map((of) =>
-    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(joined(paused(of), of.reason), "text"),
+    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(joined(of.paused, of.reason), "text"),
       cell(of.nextAttemptSeconds === null || of.nextAttemptSeconds === undefined ? "" : `in ${age(of.nextAttemptSeconds)}`, "number"),
       cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text")));
   table("clusters", [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ["Objects", "number"], ["Cache", "number"], ["Server"]], rows,
@@ -154,7 +153,7 @@ function showReconcilers() {
     // The last minute is not over: in a plot it would seem to fall.
     const over = minutes.length > 1 ? minutes.slice(0, -1) : minutes;
     const each = over.map((minute) => (minute.attempts ? minute.seconds / minute.attempts : 0));
-    const problem = joined(paused(of), [of.problem, of.lastError, ...of.watchProblems].find((text) => text));
+    const problem = joined(of.paused, [of.problem, of.lastError, ...of.watchProblems].find((text) => text));
     const short = (digest) => digest.slice(0, 12);
     const back = of.rolledBack ? ["Undo", " of its rollback", { reconciler: of.name, undo: true }]
       : of.previous ? ["Roll back", ` from ${short(of.revision)} to ${short(of.previous)}`, { reconciler: of.name, to: of.previous }] : null;
@@ -178,7 +177,7 @@ function showReconcilers() {
 
 function showTenants() {
   const rows = seen.tenants.map((of) =>
-    element("tr", {}, cell(joined(of.name, paused(of))), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
+    element("tr", {}, cell(joined(of.name, of.paused)), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
       cell(`${number(of.running)} of ${of.concurrency ?? "all"}`, "number"), cell(`${bytes(of.memoryUsed)} of ${bytes(of.memory)}`, of.memoryUsed > 0.9 * of.memory ? "number bad" : "number"),
       cell(of.cpu ?? "its share", "number"), cell(number(of.requestsInFlight), "number"), cell(number(of.attempts), "number"), cell(number(of.failed), "number"),
       cell(Object.entries(of.usage.limitHits).map(([limit, hits]) => `${limit} ${number(hits)}`).join(", "), "text")));

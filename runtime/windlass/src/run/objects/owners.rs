@@ -115,7 +115,7 @@ impl Owners {
             };
             let writes = match &self.last {
                 None => !owner.is_process(),
-                // An object that was not there, or of another class, says nothing about who writes now.
+                // An object that is new here says nothing: the owner that it names may have gone long ago.
                 Some(last) => last.get(uid).is_some_and(|(before, then)| {
                     before.as_ref() != Some(owner) || heartbeat > then
                 }),
