@@ -48,7 +48,7 @@ pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use call_scope::Caller;
 pub use claims::RefusedClaims;
-pub use client::{Client, PodAnswer, PodCall, TypedClient};
+pub use client::{Client, HeldPage, PodAnswer, PodCall, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use review::Review;
@@ -74,7 +74,7 @@ use crate::grant::Grant;
 use crate::http::fence::Fence;
 use crate::http::transport::Connection;
 use crate::json::Object;
-use crate::kind::GroupVersionKind;
+use crate::kind::{GroupVersionKind, Resource};
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
 use crate::request::ObjectKey;
@@ -329,11 +329,15 @@ impl Cluster {
         self.client_for(Caller::program(), Arc::new(grant))
     }
 
-    /// As [`Self::client`] with all rights, with a fence for its writes.
-    pub(crate) fn fenced_client(self: &Arc<Self>, fence: Option<Arc<Fence>>) -> Client {
+    /// As [`Self::client`], with a fence for its writes.
+    pub(crate) fn fenced_client(
+        self: &Arc<Self>,
+        grant: Grant,
+        fence: Option<Arc<Fence>>,
+    ) -> Client {
         let token = self.token.child_token();
         let scope = call_scope::CallScope::of_run(Caller::program(), token, None, fence);
-        Client::new(self.clone(), Arc::new(Grant::all()), scope, None)
+        Client::new(self.clone(), Arc::new(grant), scope, None)
     }
 
     /// A client for a caller's calls outside of runs.
@@ -437,6 +441,15 @@ impl Cluster {
     pub fn plural(&self, kind: &GroupVersionKind) -> Option<Arc<str>> {
         let resource = self.backend()?.discovery.get(kind)?;
         Some(resource.plural.clone())
+    }
+
+    /// The kinds whose objects it has, each in the version that its server prefers, as far as they are known; `None`: it has not been reached
+    /// yet. Kinds of a single workspace are not among them. No I/O.
+    #[must_use]
+    pub fn kinds(&self) -> Option<Vec<Arc<Resource>>> {
+        let mut all = self.backend()?.discovery.all();
+        all.retain(|resource| self.scope.check_kind(resource).is_ok());
+        Some(all)
     }
 
     pub(crate) fn backend(&self) -> Option<Arc<Backend>> {

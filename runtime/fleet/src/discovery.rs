@@ -118,6 +118,15 @@ impl Discovery {
             .cloned()
     }
 
+    /// The resource of each kind that is known, in the version that the server prefers, sorted by kind. No I/O, no waiting.
+    pub(crate) fn all(&self) -> Vec<Arc<Resource>> {
+        let known = self.known.load();
+        let by_kind = (**known).as_ref().map(|known| known.by_group_kind.values());
+        let mut all: Vec<_> = by_kind.into_iter().flatten().cloned().collect();
+        all.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
+        all
+    }
+
     /// The resource of a kind, after a refresh if the kind is unknown.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod noting;
 mod right;
 mod rule;
 mod rule_set;
+mod writes;
 #[cfg(test)]
 mod tests;
 

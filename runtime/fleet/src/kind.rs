@@ -62,7 +62,7 @@ impl GroupVersionKind {
 
     /// The kind without its version.
     #[must_use]
-    pub(crate) fn group_kind(&self) -> GroupKind {
+    pub fn group_kind(&self) -> GroupKind {
         GroupKind {
             group: self.group.clone(),
             kind: self.kind.clone(),
@@ -124,13 +124,13 @@ impl FromStr for GroupKind {
 
 /// What discovery knows of a kind: the resource that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Resource {
+pub struct Resource {
     /// The kind served.
-    pub(crate) kind: GroupVersionKind,
+    pub kind: GroupVersionKind,
     /// The plural in URLs, for example `configmaps`.
-    pub(crate) plural: Arc<str>,
+    pub plural: Arc<str>,
     /// Whether objects live in namespaces.
-    pub(crate) namespaced: bool,
+    pub namespaced: bool,
 }
 
 impl Resource {

@@ -58,7 +58,7 @@ pub use digest::Digest;
 pub use grant::{Grant, Rule};
 #[cfg(feature = "kube")]
 pub use k8s_openapi;
-pub use kind::{FLEET_GROUP, GroupKind, GroupKindError, GroupVersionKind};
+pub use kind::{FLEET_GROUP, GroupKind, GroupKindError, GroupVersionKind, Resource};
 #[cfg(feature = "kube")]
 pub use kube_core;
 pub use manager::Manager;

@@ -1,9 +1,11 @@
 //! Objects as JSON, for code that handles objects of several kinds in the same way. Entry point: [`Object`].
 
 mod conditions;
+mod held;
 mod readiness;
 
 pub use conditions::{Condition, ConditionStatus};
+pub use held::{Held, OwnFinalizer};
 pub use readiness::readiness;
 
 use crate::api::{ApiCode, ApiError, Json};

@@ -72,6 +72,13 @@ impl Caller {
         }
     }
 
+    /// The field managers of what it writes: the second one is of applies behind an export of kcp.
+    #[must_use]
+    pub fn field_managers(&self) -> [String; 2] {
+        let applies = format!("{}{APPLIES}", self.field_manager);
+        [self.field_manager.to_string(), applies]
+    }
+
     /// Code outside controllers, such as tests and commands.
     #[must_use]
     pub fn program() -> Self {
@@ -100,6 +107,9 @@ impl Caller {
         self.indexes.get(&(kind.clone(), name.to_owned()))
     }
 }
+
+/// The end of the name of the field manager of applies behind an export of kcp.
+pub(crate) const APPLIES: &str = ":apply";
 
 /// Longest name of a field manager that API servers allow, in bytes.
 const LONGEST_MANAGER: usize = 128;

@@ -6,6 +6,7 @@
 mod applied;
 mod cache_effect;
 mod charged;
+mod held;
 mod list;
 mod made;
 mod owners;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 use target::WAIT;
 use tracing::Span;
 
+pub use held::HeldPage;
 pub use pod::{PodAnswer, PodCall};
 pub use typed::TypedClient;
 

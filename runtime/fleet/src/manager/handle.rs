@@ -14,8 +14,9 @@ use super::providers::ProviderStatus;
 use crate::cluster::{AnswerUse, CacheOptions, Client, Cluster, ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
+use crate::grant::Grant;
 use crate::metrics::{AttemptCounts, MetricLimits};
-use crate::name::{ControllerName, TenantName};
+use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::paused::Pause;
 use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, TenantOptions};
@@ -198,8 +199,27 @@ impl ManagerHandle {
     /// lead any more, its writes are refused.
     #[must_use]
     pub fn leading_client(&self, cluster: &Arc<Cluster>) -> Option<Client> {
+        self.leading_client_with(cluster, Grant::all())
+    }
+
+    /// The same with the rights of a grant, and as the user that it impersonates.
+    #[must_use]
+    pub fn leading_client_with(&self, cluster: &Arc<Cluster>, grant: Grant) -> Option<Client> {
         let fence = self.core.leadership.leading_fence()?;
-        Some(cluster.fenced_client(fence))
+        Some(cluster.fenced_client(grant, fence))
+    }
+
+    /// Whether a controller works in a cluster now.
+    #[must_use]
+    pub fn engages(
+        &self,
+        tenant: &TenantName,
+        name: &ControllerName,
+        cluster: &ClusterName,
+    ) -> bool {
+        let registration = self.core.registrations.by_name(tenant, name);
+        let watches = self.core.watches.running();
+        registration.is_some_and(|registration| watches.engages(registration.id, cluster))
     }
 
     /// Every engaged cluster, sorted by name.

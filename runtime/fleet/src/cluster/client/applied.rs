@@ -13,6 +13,7 @@ use super::Client;
 use super::cache_effect::CacheEffect;
 use super::target::Target;
 use crate::api::{ApiCode, ApiError, ApplyOptions, Json, PatchType};
+use crate::cluster::call_scope::APPLIES;
 use crate::http::transport::{Call, JSON};
 use crate::request::ObjectKey;
 use http::Method;
@@ -20,8 +21,6 @@ use serde_json::{Map, Value, json};
 
 /// How often an entry is rewritten while others write the object.
 const ATTEMPTS: usize = 5;
-/// The end of the manager's name of applies.
-const SUFFIX: &str = ":apply";
 
 /// An operation in a manager's entry.
 const UPDATE: &str = "Update";
@@ -32,7 +31,7 @@ impl Client {
     pub(super) fn apply_manager(&self, target: &Target) -> String {
         let manager = &self.scope.caller.field_manager;
         if target.backend.connection.is_of_export() {
-            format!("{manager}{SUFFIX}")
+            format!("{manager}{APPLIES}")
         } else {
             manager.to_string()
         }

@@ -12,7 +12,7 @@ use crate::cache::store::{ByIndex, IndexPath, Page, Query, Store, StoreKey, Visi
 use crate::cache::watch::METADATA_LIST;
 use crate::cluster::objects::may_see;
 use crate::grant::{Namespaces, Verb};
-use crate::http::transport::JSON;
+use crate::http::transport::{Charge, JSON};
 use crate::json::{List, Object};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Parses the selectors and finds the granted namespaces.
-    fn plan(&self, target: &Target, options: &ListOptions) -> Result<Plan, ApiError> {
+    pub(super) fn plan(&self, target: &Target, options: &ListOptions) -> Result<Plan, ApiError> {
         let parse = |e: crate::selector::SelectorError| invalid(e.to_string());
         let labels = options
             .label_selector
@@ -323,6 +323,31 @@ impl Client {
         plan: &Plan,
         options: &ListOptions,
     ) -> Result<ListPage, ApiError> {
+        let LivePage { list, charge, next } = self.live_page(target, plan, options).await?;
+        let kind = &target.resource.kind;
+        let mut items = Vec::with_capacity(list.items().len());
+        for item in list.items() {
+            let object = Object::ingest(item, kind).map_err(malformed)?;
+            let json = match options.projection {
+                Projection::Full => object.json().clone(),
+                Projection::Metadata => object.metadata_of(kind).json().clone(),
+            };
+            items.push(self.part().shown_text(kind, json));
+        }
+        Ok(ListPage {
+            items: Charged::parts(charge, items),
+            continue_token: next,
+            resource_version: list.resource_version,
+        })
+    }
+
+    /// A page of a live list, as the server sends it.
+    pub(super) async fn live_page(
+        &self,
+        target: &Target,
+        plan: &Plan,
+        options: &ListOptions,
+    ) -> Result<LivePage, ApiError> {
         if options.index.is_some() {
             return Err(invalid("an index answers cached reads only: read cached, or use a field selector that the server knows".into()));
         }
@@ -348,34 +373,31 @@ impl Client {
         };
         let answer = self.read(target, &path, accept).await?;
         let list = List::split(answer.body).map_err(malformed)?;
-        let kind = &target.resource.kind;
-        let mut items = Vec::with_capacity(list.items().len());
-        for item in list.items() {
-            let object = Object::ingest(item, kind).map_err(malformed)?;
-            let json = match options.projection {
-                Projection::Full => object.json().clone(),
-                Projection::Metadata => object.metadata_of(kind).json().clone(),
-            };
-            items.push(self.part().shown_text(kind, json));
-        }
         let next = match &list.continue_token {
             Some(token) => Some(plan.token(LIVE, at, token)),
             None if at + 1 < plan.namespaces.len() => Some(plan.token(LIVE, at + 1, "")),
             None => None,
         };
-        Ok(ListPage {
-            items: Charged::parts(answer.charge, items),
-            continue_token: next,
-            resource_version: list.resource_version,
+        Ok(LivePage {
+            list,
+            charge: answer.charge,
+            next,
         })
     }
+}
+
+/// A page of a live list.
+pub(super) struct LivePage {
+    pub(super) list: List,
+    charge: Option<Charge>,
+    pub(super) next: Option<String>,
 }
 
 /// The requirements on keys of a field selector, and the index for the rest.
 type CachedFields = (Option<FieldSelector>, Option<(Arc<str>, IndexPath)>);
 
 /// A list after its options were parsed and checked.
-struct Plan {
+pub(super) struct Plan {
     labels: Option<LabelSelector>,
     /// In its stored form.
     fields: Option<FieldSelector>,
