@@ -15,6 +15,7 @@
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/record` | reconciles a key now, and records the run |
 //! | `POST /api/v1/pause`, `…/resume` | pauses an object, a reconciler, a tenant or a cluster; ends its pause |
+//! | `POST /api/v1/release` | the objects that finalizers of a reconciler hold; lets them go |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //! | `/console/` | a page for people, which asks all of that |
 //!
@@ -32,6 +33,7 @@ mod exposition;
 mod listener;
 mod pauses;
 mod recordings;
+mod release;
 pub(crate) mod state;
 
 pub(crate) use access::{TOKEN_HEADER, token_file};
@@ -39,7 +41,7 @@ pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
-use crate::status::view::{Items, PauseReply, PauseRequest, RequeueRequest};
+use crate::status::view::{Items, PauseReply, PauseRequest, ReleaseReply, RequeueRequest};
 use access::{Access, Caller};
 use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
@@ -184,6 +186,7 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         .route("/api/v1/requeue", post(requeue))
         .route("/api/v1/pause", post(pause))
         .route("/api/v1/resume", post(resume))
+        .route("/api/v1/release", post(release))
         .route("/api/v1/rollback", post(rollback))
         .route_layer(checked)
 }
@@ -382,6 +385,21 @@ fn pause_of(body: &[u8]) -> Result<PauseRequest, Refused> {
         let message = format!("not a pause request: {error}");
         Refused(StatusCode::BAD_REQUEST, message)
     })
+}
+
+async fn release(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: axum::body::Bytes,
+) -> Result<Json<ReleaseReply>, Refused> {
+    let request = serde_json::from_slice(&body).map_err(|error| {
+        let message = format!("not a release request: {error}");
+        Refused(StatusCode::BAD_REQUEST, message)
+    })?;
+    // Boxed: it holds the work on many clusters.
+    let reply = Box::pin(release::release(&app, &request)).await?;
+    audit::released(&app, &caller, &request, &reply);
+    Ok(Json(reply))
 }
 
 async fn rollback(

@@ -2,6 +2,7 @@
 
 mod machine;
 pub(crate) mod own_events;
+pub(crate) mod release;
 pub(crate) mod rollback;
 
 pub(crate) use machine::machine;
@@ -23,8 +24,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use tokio::sync::Semaphore;
 use windlass_files::Problem;
 use windlass_fleet::manager::ManagerHandle;
+
+/// Searches for callers at once.
+const SEARCHES: usize = 2;
 
 /// The running program, as `run` changes it and the admin endpoints show it.
 pub(crate) struct App {
@@ -58,6 +63,8 @@ pub(crate) struct App {
     pub(crate) history: Arc<History>,
     /// Sends rollbacks to the reconcilers.
     pub(crate) rollbacks: Rollbacks,
+    /// Searches for callers that may be under way at once: each makes many calls.
+    pub(crate) searches: Semaphore,
     /// Why the admin endpoints are not served as the Manager asks.
     admin_problems: ArcSwap<Vec<String>>,
     problem_count: Gauge,
@@ -105,6 +112,7 @@ impl App {
             heartbeats,
             history: Arc::default(),
             rollbacks,
+            searches: Semaphore::new(SEARCHES),
             admin_problems: ArcSwap::default(),
             problem_count,
             short_of,

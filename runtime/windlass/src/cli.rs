@@ -11,7 +11,8 @@ pub(crate) use authors::{
 };
 pub(crate) use operators::{
     AdminArgs, Baseline, GetArgs, KcpCommand, PauseArgs, PauseTarget, PlanArgs, PreflightArgs,
-    PublishArgs, RbacArgs, RecordArgs, RequeueArgs, ResumeArgs, RollbackArgs, RunArgs, What,
+    PublishArgs, RbacArgs, RecordArgs, ReleaseArgs, RequeueArgs, ResumeArgs, RollbackArgs, RunArgs,
+    What,
 };
 
 use crate::config::kinds::Interval;
@@ -41,7 +42,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record, pause, resume and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record, pause, resume, release and rollback]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -182,6 +183,12 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// End a pause, and reconcile what waits
     Resume(ResumeArgs),
+    /// Find the objects that finalizers of a reconciler hold, over the fleet, and let them go with --yes
+    ///
+    /// An object with a finalizer stays until the reconciler removes it, and the reconciler may be gone. Which finalizers are its own, the
+    /// objects' managedFields say. The running manager looks at every cluster, with its own credentials. With --yes it removes these finalizers
+    /// and no others: what the reconciler was to clean up stays. A reconciler that is at work would put them back: remove or pause it first.
+    Release(ReleaseArgs),
     /// Make a reconciler serve its previous revision, until its guest's file changes
     ///
     /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,

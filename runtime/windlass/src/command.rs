@@ -19,6 +19,7 @@ pub(crate) mod preflight;
 pub(crate) mod rbac;
 pub(crate) mod record;
 pub(crate) mod registry;
+pub(crate) mod release;
 pub(crate) mod replay;
 pub(crate) mod requeue;
 pub(crate) mod rollback;

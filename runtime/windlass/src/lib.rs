@@ -80,6 +80,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         | Command::Replay(_)
         | Command::Pause(_)
         | Command::Resume(_)
+        | Command::Release(_)
         | Command::Rollback(_)
         | Command::Types(_) => "error",
         _ => "info",
@@ -119,6 +120,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Replay(args) => command::replay::execute(args, format, engine).await,
             Command::Pause(args) => command::pause::pause(args, format).await,
             Command::Resume(args) => command::pause::resume(args, format).await,
+            Command::Release(args) => command::release::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
             Command::Upgrade(args) => command::upgrade::execute(&args, format),
             Command::Types(args) => command::types::execute(args, format).await,

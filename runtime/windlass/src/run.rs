@@ -8,6 +8,7 @@ mod notices;
 mod objects;
 mod pauses;
 mod providers;
+mod removals;
 mod reload;
 mod pressure;
 pub(crate) mod signals;

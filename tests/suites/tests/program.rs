@@ -118,6 +118,8 @@ mod reloading_beside;
 mod reloading_midway;
 #[path = "program/replaced.rs"]
 mod replaced;
+#[path = "program/releasing.rs"]
+mod releasing;
 #[path = "program/rights.rs"]
 mod rights;
 #[path = "program/roles.rs"]

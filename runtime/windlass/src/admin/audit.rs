@@ -5,7 +5,9 @@ use super::access::Caller;
 use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
 use crate::config::kinds::{Identity, Kind};
-use crate::status::view::{PauseReply, PauseRequest, RequeueRequest, RollbackReply};
+use crate::status::view::{
+    PauseReply, PauseRequest, ReleaseReply, ReleaseRequest, RequeueRequest, RollbackReply,
+};
 use windlass_fleet::api::EventType;
 
 /// A caller has requeued a key.
@@ -45,6 +47,23 @@ pub(super) fn paused(app: &App, caller: &Caller, request: &PauseRequest, reply: 
     };
     let note = format!("{subject} {state}, as {user} asked");
     record(app, &about, reason, action, note);
+}
+
+/// A caller has looked for objects that finalizers hold, or has let them go.
+pub(super) fn released(app: &App, caller: &Caller, request: &ReleaseRequest, reply: &ReleaseReply) {
+    let (user, reconciler) = (&*caller.name, request.reconciler.as_str());
+    let (objects, released, failed) = (reply.count, reply.released, reply.failed);
+    if !request.release {
+        tracing::info!(target: "audit", user, reconciler, objects, "a caller looked for objects that finalizers hold");
+        return;
+    }
+    tracing::info!(target: "audit", user, reconciler, released, failed, "a caller removed finalizers");
+    if released == 0 {
+        return;
+    }
+    let note = format!("{user} removed its finalizers from {released} objects");
+    let about = of_reconciler(reconciler);
+    record(app, &about, "Released", "Release", note);
 }
 
 /// A caller has read a recording, which holds objects.

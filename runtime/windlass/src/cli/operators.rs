@@ -338,6 +338,42 @@ pub(crate) struct PauseTarget {
     pub(crate) cluster: Option<String>,
 }
 
+/// `release`.
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE_EXAMPLE)]
+pub(crate) struct ReleaseArgs {
+    /// The reconciler, which may be gone: `NAME`, or `NAMESPACE/NAME` of an object
+    #[arg(value_name = "RECONCILER")]
+    pub(crate) reconciler: String,
+    /// Remove the finalizers; otherwise the objects are only listed
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Only objects that are being deleted
+    #[arg(long)]
+    pub(crate) deleting: bool,
+    /// Only in this cluster [default: all in which it may write; all, if it is gone]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Only in the namespace of this name, in each cluster
+    #[arg(long, value_name = "NAME")]
+    pub(crate) in_namespace: Option<String>,
+    /// Only of this kind, as ConfigMap or Deployment.apps; may be given several times [default: those that its rules let it write; all,
+    /// if it is gone]
+    #[arg(long = "kind", value_name = "KIND[.GROUP]")]
+    pub(crate) kinds: Vec<String>,
+    /// The tenant of a reconciler that is gone and was a document of a file [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+const RELEASE_EXAMPLE: &str = "\
+Example:
+  windlass release team-a/hello                           # which objects does it hold?
+  kubectl delete reconciler hello -n team-a               # or windlass pause --reconciler team-a/hello
+  windlass release team-a/hello --deleting --yes          # those that wait for it may go";
+
 /// `rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {

@@ -20,6 +20,8 @@ use tokio::time::timeout;
 
 /// Longest time for an answer.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Longest time for an answer that the manager asks clusters for. It serves a connection no longer than that.
+const LONG_DEADLINE: Duration = Duration::from_secs(30);
 /// Largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -57,7 +59,7 @@ impl Client {
     /// # Errors
     /// When no manager answers, or the answer is an error or cannot be read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.call(path, None).await
+        self.call(path, None, DEADLINE).await
     }
 
     /// Posts a document.
@@ -70,7 +72,20 @@ impl Client {
         body: &impl serde::Serialize,
     ) -> Result<T> {
         let body = serde_json::to_vec(body)?;
-        self.call(path, Some(body.into())).await
+        self.call(path, Some(body.into()), DEADLINE).await
+    }
+
+    /// As [`Client::post`], where the manager has to ask clusters.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(crate) async fn post_long<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T> {
+        let body = serde_json::to_vec(body)?;
+        self.call(path, Some(body.into()), LONG_DEADLINE).await
     }
 
     /// Gets a file.
@@ -78,7 +93,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub(crate) async fn get_bytes(&self, path: &str) -> Result<Bytes> {
-        self.bytes(path, None).await
+        self.bytes(path, None, DEADLINE).await
     }
 
     /// What forwards a port to the manager, if it is a pod, and the address of its page with the token. The token stands where browsers send it
@@ -99,8 +114,13 @@ impl Client {
         )
     }
 
-    async fn call<T: DeserializeOwned>(&self, path: &str, body: Option<Bytes>) -> Result<T> {
-        let body = self.bytes(path, body).await?;
+    async fn call<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Option<Bytes>,
+        deadline: Duration,
+    ) -> Result<T> {
+        let body = self.bytes(path, body, deadline).await?;
         let place = self.place();
         serde_json::from_slice(&body)
             .with_context(|| format!("what answers at {place} is no windlass of this version"))
@@ -113,7 +133,7 @@ impl Client {
         }
     }
 
-    async fn bytes(&self, path: &str, body: Option<Bytes>) -> Result<Bytes> {
+    async fn bytes(&self, path: &str, body: Option<Bytes>, deadline: Duration) -> Result<Bytes> {
         let place = self.place();
         let answer = async {
             match &self.manager {
@@ -121,11 +141,11 @@ impl Client {
                 Manager::Leading(leader) => leader.exchange(path, body).await,
             }
         };
-        let (status, body) = match timeout(DEADLINE, answer).await {
+        let (status, body) = match timeout(deadline, answer).await {
             Ok(answer) => answer?,
             Err(_) => bail!(
                 "the manager at {place} did not answer within {} seconds",
-                DEADLINE.as_secs()
+                deadline.as_secs()
             ),
         };
         if status.is_success() {

@@ -10,6 +10,7 @@ use super::notices::Notices;
 use super::objects::{Feed, Outcomes};
 use super::pauses::PauseNotices;
 use super::providers::Providers;
+use super::removals::Removals;
 use super::{Rehearsal, RunOptions, addresses};
 use crate::admin::Addresses;
 use crate::app::App;
@@ -54,6 +55,8 @@ pub(super) struct Reload {
     providers: Providers,
     notices: Notices,
     pauses: PauseNotices,
+    /// None: nothing that is removed here is removed anywhere else.
+    removals: Option<Removals>,
     /// The Manager at the start of the process.
     started: ManagerSpec,
     watch: Watch,
@@ -83,6 +86,8 @@ impl Reload {
         let has_addresses = has_fleet && options.rehearsal.is_none();
         let local = LocalCluster::of(&started);
         let addresses = addresses(admin, has_addresses, &started.admin, local)?;
+        let is_real = options.rehearsal.is_none();
+        let removals = is_real.then(|| Removals::start(app.clone()));
         Ok(Self {
             files: options.files.clone(),
             objects: options
@@ -100,6 +105,7 @@ impl Reload {
             providers: Providers::of(options.rehearsal.as_ref()),
             notices: Notices::default(),
             pauses: PauseNotices::default(),
+            removals,
             watch: Watch::start().context("watch the configuration")?,
             rollbacks,
             admin,
@@ -237,6 +243,9 @@ impl Reload {
     fn put(&mut self, merged: &Merged, listing: &Listing) -> Vec<Change> {
         let now = Arc::new(merged.configuration.clone());
         let last = self.app.configuration.swap(now.clone());
+        if let Some(removals) = &self.removals {
+            removals.note(&self.app, &last, &now);
+        }
         self.apply_manager(&last, &now);
         self.apply_tenants(&last, &now);
         let all_read = self.objects.as_ref().is_none_or(Feed::has_read);

@@ -3,8 +3,8 @@
 use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, size, spent};
 use crate::status::view::{
-    ClusterView, ExplanationView, KeyView, ProviderView, ReconcilerView, RecordingView, TenantView,
-    UsageView,
+    ClusterView, ExplanationView, HeldView, KeyView, ProviderView, ReconcilerView, RecordingView,
+    TenantView, UsageView,
 };
 
 /// The local cluster has no name of its own to print.
@@ -106,6 +106,39 @@ pub(crate) fn recordings(views: &[RecordingView], wide: bool) -> Table {
             Cell::number(view.calls),
             Cell::number(size(view.bytes)),
             Cell::toned(outcome, tone),
+        ]);
+    }
+    table
+}
+
+/// Objects that finalizers of a reconciler hold.
+pub(crate) fn held(views: &[HeldView], wide: bool) -> Table {
+    let columns = [
+        Always("CLUSTER"),
+        Always("KIND"),
+        Always("NAMESPACE"),
+        Always("NAME"),
+        Always("FINALIZERS"),
+        Wide("ALSO OF"),
+        Always("DELETING"),
+        Always("STATE"),
+    ];
+    let mut table = Table::with(&columns, wide);
+    for view in views {
+        let state = match (view.released, view.problem.as_str()) {
+            (true, _) => Cell::toned("let go", Tone::Good),
+            (false, "") => Cell::text("held"),
+            (false, problem) => Cell::toned(problem, Tone::Bad),
+        };
+        table.row([
+            Cell::text(cluster_name(&view.cluster)),
+            Cell::text(&view.kind),
+            Cell::text(&view.namespace),
+            Cell::text(&view.name),
+            Cell::text(view.finalizers.join(",")),
+            Cell::text(view.also_of.join(",")),
+            Cell::text(if view.deleting { "yes" } else { "no" }),
+            state,
         ]);
     }
     table

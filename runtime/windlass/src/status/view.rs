@@ -1,5 +1,9 @@
 //! What the admin endpoints tell, as both sides of them see it. Entry points: the four views.
 
+mod release;
+
+pub(crate) use release::{HeldView, ReleaseReply, ReleaseRequest, UnreadView};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_fleet::cluster::ReplacementStatus;

@@ -9,7 +9,8 @@ use windlass_harness::program::{Finished, Program};
 
 const SOON: Duration = Duration::from_secs(120);
 
-const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1
+/// The kind of the guest `test-crash`.
+pub(crate) const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: crashes.test.windlass.dev}
 spec:

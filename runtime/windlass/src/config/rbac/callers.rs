@@ -21,7 +21,9 @@ pub(crate) fn callers(name: &str) -> Vec<Json> {
     // The contents of objects, which recordings hold.
     let contents =
         json!({"nonResourceURLs": [nonresource_url("/api/contents/v1/*")], "verbs": ["get"]});
-    let change = ["pause", "record", "requeue", "resume", "rollback"];
+    let change = [
+        "pause", "record", "release", "requeue", "resume", "rollback",
+    ];
     let change = change.map(|what| nonresource_url(&format!("/api/v1/{what}")));
     let change = json!({"nonResourceURLs": change, "verbs": ["post"]});
     let resources = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});

@@ -267,7 +267,7 @@ fn callers_are_granted_paths_that_not_every_user_may_get() {
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: api-edit}\nrules:\n  \
          - {nonResourceURLs: [\"/windlass/api/v1/*\", \"/metrics\"], verbs: [get]}\n  \
          - {nonResourceURLs: [\"/windlass/api/contents/v1/*\"], verbs: [get]}\n  \
-         - {nonResourceURLs: [\"/windlass/api/v1/pause\", \"/windlass/api/v1/record\", \"/windlass/api/v1/requeue\", \"/windlass/api/v1/resume\", \"/windlass/api/v1/rollback\"], verbs: [post]}\n"
+         - {nonResourceURLs: [\"/windlass/api/v1/pause\", \"/windlass/api/v1/record\", \"/windlass/api/v1/release\", \"/windlass/api/v1/requeue\", \"/windlass/api/v1/resume\", \"/windlass/api/v1/rollback\"], verbs: [post]}\n"
     );
 }
 
