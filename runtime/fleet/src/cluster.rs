@@ -59,6 +59,7 @@ pub(crate) use crate::cache::watch::SharedOptions;
 pub(crate) use crate::http::transport::Transports;
 pub(crate) use backend::Backend;
 pub(crate) use carrier::Carrier;
+pub(crate) use client::WRITE_DEADLINE;
 pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use description::Description;
 pub(crate) use fleet::{Awaited, FleetChanges};

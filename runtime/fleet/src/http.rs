@@ -10,7 +10,7 @@
 //!
 //! The invariants and limits stand at [`transport`] for calls, and at [`fence`] for writes of a leader.
 
-mod network;
+pub(crate) mod network;
 pub(crate) mod proxy;
 pub(crate) mod config;
 pub(crate) mod fence;

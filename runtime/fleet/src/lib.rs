@@ -40,6 +40,7 @@ mod http;
 mod discovery;
 mod cache;
 pub mod cluster;
+pub mod outbound;
 pub mod hub;
 pub mod engage;
 pub mod provider;

@@ -52,6 +52,22 @@ pub(crate) fn call(
     )
 }
 
+/// The span of a call to a server that is no API server.
+pub(crate) fn outside(method: &str, origin: &str, path: &str) -> Span {
+    tracing::trace_span!(
+        target: CALLS,
+        "call",
+        "otel.name" = method,
+        "otel.kind" = "client",
+        "otel.status_code" = Empty,
+        "error.type" = Empty,
+        "http.response.status_code" = Empty,
+        "server.address" = origin,
+        "url.path" = path,
+        verb = "http",
+    )
+}
+
 /// Notes in the span of the call that it asks a server for a path, whose query is left out.
 pub(crate) fn asked(path: &str) {
     let (path, _) = path.split_once('?').unwrap_or((path, ""));

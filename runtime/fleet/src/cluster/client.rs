@@ -45,6 +45,8 @@ pub use held::HeldPage;
 pub use pod::{PodAnswer, PodCall};
 pub use typed::TypedClient;
 
+pub(crate) use write::WRITE_DEADLINE;
+
 pub(super) use target::check_reference;
 
 /// Operations of a batch that run at once.

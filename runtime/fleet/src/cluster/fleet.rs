@@ -1,6 +1,7 @@
 //! The clusters that are engaged now. Entry point: [`Fleet::cluster`].
 
 use super::Cluster;
+use crate::http::transport::Transports;
 use crate::name::ClusterName;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct Fleet {
     changes: FleetChanges,
     /// Providers that have still to say which clusters they know.
     awaited: Arc<AtomicUsize>,
+    /// For calls to other servers than the clusters'. `None`: there are none.
+    transports: Option<Arc<Transports>>,
 }
 
 /// A provider that has still to say which clusters it knows: until this is dropped the fleet is not whole.
@@ -58,6 +61,18 @@ struct Clusters {
 }
 
 impl Fleet {
+    /// Without a cluster.
+    pub(crate) fn new(transports: Arc<Transports>) -> Self {
+        Self {
+            transports: Some(transports),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn transports(&self) -> Option<&Arc<Transports>> {
+        self.transports.as_ref()
+    }
+
     /// All clusters, the local one included, sorted by name.
     #[must_use]
     pub fn clusters(&self) -> Vec<Arc<Cluster>> {

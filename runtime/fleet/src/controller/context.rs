@@ -3,6 +3,7 @@
 use crate::cluster::call_scope::CallScope;
 use crate::cluster::{Caller, Client, Cluster, Fleet, TypedClient};
 use crate::grant::Grant;
+use crate::outbound::{HttpClient, HttpGrant};
 use crate::request::Request;
 use std::fmt;
 use std::sync::Arc;
@@ -66,6 +67,13 @@ impl Context {
         let is_own = Arc::ptr_eq(cluster, &self.cluster);
         let home = (!is_own).then(|| self.cluster.clone());
         Client::new(cluster.clone(), grant.clone(), self.scope.clone(), home)
+    }
+
+    /// Calls servers that are no API servers, within a grant. Its calls end with this run; see [`HttpClient`] for those that change something.
+    #[must_use]
+    pub fn http(&self, grant: &Arc<HttpGrant>) -> HttpClient {
+        let transports = self.fleet.transports().cloned();
+        HttpClient::new(grant.clone(), transports, self.scope.clone())
     }
 
     /// The request's cluster.

@@ -11,10 +11,12 @@ mod files;
 mod in_cluster;
 mod kubeconfig;
 mod policy;
+mod server_addresses;
 #[cfg(test)]
 mod tests;
 
 pub use access_provider::CredentialPlugin;
+pub(crate) use allow_servers::Host;
 pub use allow_servers::{AllowServers, AllowServersError, ServerNotAllowed};
 pub use context::ContextConfig;
 pub use error::ConfigError;
@@ -22,6 +24,7 @@ pub(crate) use files::{MAX_REFERENCED, certificates};
 pub use kubeconfig::Kubeconfig;
 pub(crate) use kubeconfig::{Exec, InteractiveMode, Secret, User};
 pub use policy::{ExecPolicy, KubeconfigPolicy};
+pub(crate) use server_addresses::{NotedAddress, ServerAddresses};
 
 use crate::http::proxy::Proxy;
 use crate::workspace::{CLUSTERS, WILDCARD};
@@ -127,6 +130,24 @@ impl ClusterConfig {
         access.namespace.clone_from(&of.namespace);
         access.original_path = Some(of.known_path().to_owned());
         access.user.token = Some(Secret::from(token.to_owned()));
+        Self::new(access, Vec::new())
+    }
+
+    /// A server that is no API server: its origin, the authorities that are trusted beside none of the system's (`None`: those), and the
+    /// addresses that a connection may have.
+    ///
+    /// # Errors
+    /// [`ConfigError::Url`].
+    pub(crate) fn of_outside(
+        origin: Uri,
+        authorities: Option<Vec<Vec<u8>>>,
+        allow_servers: AllowServers,
+    ) -> Result<Self, ConfigError> {
+        let access = Access {
+            authorities,
+            allow_servers,
+            ..Access::of_url(origin)
+        };
         Self::new(access, Vec::new())
     }
 

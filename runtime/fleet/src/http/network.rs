@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 /// All addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network(IpNet);
+pub(crate) struct Network(IpNet);
 
 impl Network {
     /// Reads CIDR notation, such as `10.0.0.0/8`. Bits behind the prefix are ignored.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = text.split_once('/')?;
         let (base, prefix) = (base.parse::<IpAddr>().ok()?, prefix.parse::<u8>().ok()?);
         let network = match base.to_canonical() {
@@ -24,13 +24,31 @@ impl Network {
     }
 
     /// The network of one address.
-    pub(super) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         Self(address.to_canonical().into())
     }
 
     /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as the IPv4 address.
-    pub(super) fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
+    }
+
+    /// The networks of addresses that are both in one of these and in one of those.
+    pub(crate) fn common(these: &[Self], those: &[Self]) -> Vec<Self> {
+        // Of two networks that have an address in common, one contains the other.
+        let smaller = |(one, other): (&Self, &Self)| {
+            if one.0.contains(&other.0) {
+                Some(*other)
+            } else {
+                other.0.contains(&one.0).then_some(*one)
+            }
+        };
+        let pairs = these
+            .iter()
+            .flat_map(|one| those.iter().map(move |other| (one, other)));
+        let mut common: Vec<Self> = pairs.filter_map(smaller).collect();
+        common.dedup();
+        common
     }
 }
 
@@ -66,6 +84,21 @@ mod tests {
         let all = Network::parse("0.0.0.0/0").unwrap();
         assert!(all.contains("255.0.0.1".parse().unwrap()));
         assert!(!all.contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn networks_have_in_common_what_both_contain() {
+        let of = |texts: &[&str]| -> Vec<Network> {
+            texts
+                .iter()
+                .map(|text| Network::parse(text).unwrap())
+                .collect()
+        };
+        let common = Network::common(
+            &of(&["10.0.0.0/8", "fd00::/8"]),
+            &of(&["10.1.0.0/16", "::/0", "192.168.0.0/16"]),
+        );
+        assert_eq!(common, of(&["10.1.0.0/16", "fd00::/8"]));
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //!    which checks addresses and goes through proxies (`proxy`).
 //!
 //! The answer comes back through `answer_body`, which keeps the connection checked out until the body is read, and `read_answer`, which
-//! charges the bytes to `answer_memory`. [`registry`] finds the clients that clusters share.
+//! charges the bytes to `answer_memory`. [`registry`] finds the clients that clusters share. [`outside`] sends requests to servers that are no
+//! API servers by layers 2 to 4.
 //!
 //! Invariants:
 //! * Sockets are driven by the host's runtime only, so a busy guest thread never delays one.
@@ -33,6 +34,7 @@ mod dial;
 mod error;
 mod exec_plugin;
 mod options;
+mod outside;
 mod pool;
 mod proxy;
 mod read_answer;
@@ -54,6 +56,7 @@ pub use sockets::SocketUse;
 pub(crate) use answer_body::AnswerBody;
 pub(crate) use answer_memory::{ADVANCE, Charge, Payer};
 pub(crate) use connection::Connection;
+pub(crate) use outside::{OutsideAnswer, OutsideRequest, OutsideServer};
 pub(crate) use registry::Transports;
 
 use crate::grant::Identity;

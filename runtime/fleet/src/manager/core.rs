@@ -82,7 +82,7 @@ impl Core {
         let tasks = TaskTracker::new();
         let transports = Arc::new(Transports::new(host.clone(), options.transport));
         let caches = SharedOptions::new(options.caches);
-        let fleet = Fleet::default();
+        let fleet = Fleet::new(transports.clone());
         let queue = Arc::new(SharedQueue::new(limits, fleet.clone()));
         let recent = Arc::new(RecentRuns::default());
         let hot_keys = Arc::new(HotKeyFeed::default());

@@ -8,6 +8,7 @@
 //!
 //! Not guaranteed: the addresses behind a proxy. The proxy resolves names, so only the name is checked there.
 
+use super::server_addresses::ServerAddresses;
 use crate::http::network::Network;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -31,12 +32,16 @@ const SHOWN: usize = 10;
 pub struct AllowServers {
     /// `None`: every server.
     patterns: Option<Arc<[Pattern]>>,
+    /// Addresses that only a pattern that is an address or a network allows.
+    apart: ServerAddresses,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     /// `*`
     Default,
+    /// Every server with a public address.
+    Public,
     /// In lower case.
     Host(String),
     /// With a dot at its beginning, in lower case.
@@ -75,6 +80,13 @@ pub struct ServerNotAllowed {
     missing: &'static str,
 }
 
+impl ServerNotAllowed {
+    /// The server, and the addresses that it has.
+    pub(crate) fn subject(&self) -> &str {
+        self.subject.trim_end_matches(',')
+    }
+}
+
 impl Default for AllowServers {
     fn default() -> Self {
         Self::of(vec![Pattern::Default])
@@ -85,7 +97,19 @@ impl AllowServers {
     /// Every server, loopback included: for a kubeconfig that the operator wrote.
     #[must_use]
     pub fn any() -> Self {
-        Self { patterns: None }
+        Self {
+            patterns: None,
+            apart: ServerAddresses::default(),
+        }
+    }
+
+    /// Servers with a public address that is none of `apart`, and those in these networks.
+    pub(crate) fn public_and(networks: &[Network], apart: ServerAddresses) -> Self {
+        let networks = networks.iter().map(|network| Pattern::Network(*network));
+        Self {
+            apart,
+            ..Self::of(std::iter::once(Pattern::Public).chain(networks).collect())
+        }
     }
 
     /// Reads a list, which replaces the default.
@@ -105,6 +129,7 @@ impl AllowServers {
     fn of(patterns: Vec<Pattern>) -> Self {
         Self {
             patterns: Some(patterns.into()),
+            apart: ServerAddresses::default(),
         }
     }
 
@@ -136,7 +161,7 @@ impl AllowServers {
         };
         let host = Host::parse(host);
         let allowed = match &host {
-            Host::Address(address) => allows(patterns, None, *address),
+            Host::Address(address) => self.allows(patterns, None, *address),
             Host::Name(name) => {
                 !is_this_machine(name) && patterns.iter().any(|pattern| pattern.names(name))
             }
@@ -164,7 +189,7 @@ impl AllowServers {
         let Host::Name(name) = Host::parse(host) else {
             return self.check_host(host).map(|()| addresses);
         };
-        let allowed = |address: &&SocketAddr| allows(patterns, Some(&name), address.ip());
+        let allowed = |address: &&SocketAddr| self.allows(patterns, Some(&name), address.ip());
         let kept: Vec<_> = addresses.iter().filter(allowed).copied().collect();
         if !kept.is_empty() || addresses.is_empty() {
             return Ok(kept);
@@ -185,6 +210,20 @@ impl AllowServers {
                 }
             }
         }
+    }
+
+    /// Whether a connection to an address may be opened. `name`: the name that resolves to it, if there is one.
+    fn allows(&self, patterns: &[Pattern], name: Option<&str>, address: IpAddr) -> bool {
+        let address = reached(address);
+        let is_internal = is_internal(address) || self.apart.has(address);
+        patterns.iter().any(|pattern| match pattern {
+            Pattern::Network(network) => network.contains(address),
+            Pattern::Default => !is_internal,
+            Pattern::Public => !is_internal && is_public(address),
+            Pattern::Host(_) | Pattern::Below(_) => {
+                !is_internal && name.is_some_and(|name| pattern.names(name))
+            }
+        })
     }
 
     fn refusal(&self, subject: String, missing: &'static str) -> ServerNotAllowed {
@@ -209,19 +248,6 @@ impl AllowServers {
 fn shown(texts: impl Iterator<Item = String>) -> String {
     let texts: Vec<_> = texts.take(SHOWN).collect();
     texts.join(", ")
-}
-
-/// Whether a connection to an address may be opened. `name`: the name that resolves to it, if there is one.
-fn allows(patterns: &[Pattern], name: Option<&str>, address: IpAddr) -> bool {
-    let address = reached(address);
-    let is_internal = is_internal(address);
-    patterns.iter().any(|pattern| match pattern {
-        Pattern::Network(network) => network.contains(address),
-        Pattern::Default => !is_internal,
-        Pattern::Host(_) | Pattern::Below(_) => {
-            !is_internal && name.is_some_and(|name| pattern.names(name))
-        }
-    })
 }
 
 /// The address that a connection to an address reaches.
@@ -249,13 +275,39 @@ fn is_internal(address: IpAddr) -> bool {
     }
 }
 
+/// Whether everybody on the internet reaches the same by an address: it is of no private, shared, documented or reserved network (RFC 6890),
+/// and of none that leads on to an IPv4 address.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [first, second, third, _] = v4.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            let is_of_protocols = (first, second, third) == (192, 0, 0);
+            let is_of_benchmarks = first == 198 && second & 0xfe == 18;
+            // Multicast, reserved and broadcast.
+            let is_high = first >= 224;
+            let is_special = is_shared || is_of_protocols || is_of_benchmarks || is_high;
+            !(is_special || v4.is_private() || v4.is_documentation())
+        }
+        IpAddr::V6(v6) => {
+            let [first, second, ..] = v6.segments();
+            let is_global = first & 0xe000 == 0x2000;
+            let is_teredo_or_special = first == 0x2001 && second < 0x200;
+            let is_documentation = (first, second) == (0x2001, 0xdb8) || first == 0x3fff;
+            let is_6to4 = first == 0x2002;
+            is_global && !(is_teredo_or_special || is_documentation || is_6to4)
+        }
+    }
+}
+
 /// Names that are always loopback (RFC 6761).
 fn is_this_machine(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
 /// The host of a URL.
-enum Host {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Host {
     Address(IpAddr),
     /// In lower case, without a dot at its end.
     Name(String),
@@ -264,7 +316,7 @@ enum Host {
 }
 
 impl Host {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let plain = text
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'));
@@ -325,7 +377,7 @@ impl Pattern {
     /// Whether the pattern is for a name.
     fn names(&self, name: &str) -> bool {
         match self {
-            Self::Default => true,
+            Self::Default | Self::Public => true,
             Self::Host(host) => host == name,
             Self::Below(suffix) => name.ends_with(suffix),
             Self::Network(_) => false,
@@ -337,6 +389,7 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("*"),
+            Self::Public => f.write_str("public addresses"),
             Self::Host(host) => f.write_str(host),
             Self::Below(suffix) => write!(f, "*{suffix}"),
             Self::Network(network) => network.fmt(f),
@@ -391,6 +444,58 @@ mod tests {
             assert_eq!(behind_proxy.is_ok(), allowed, "{host}");
             assert!(AllowServers::any().check_host(host).is_ok(), "{host}");
         }
+    }
+
+    #[test]
+    fn public_addresses_are_those_that_everybody_reaches() {
+        let networks = [Network::parse("10.1.0.0/16").unwrap()];
+        let apart = ServerAddresses::default();
+        let _server = apart.note("8.8.4.4".parse().unwrap());
+        let servers = AllowServers::public_and(&networks, apart);
+        for (host, allowed) in [
+            ("api.example.com", true),
+            ("8.8.8.8", true),
+            ("[2606:4700::1111]", true),
+            ("[::ffff:8.8.8.8]", true),
+            ("10.1.2.3", true),
+            ("10.2.2.3", false),
+            ("[::ffff:10.2.2.3]", false),
+            ("8.8.4.4", false),
+            ("[64:ff9b::8.8.4.4]", false),
+            ("172.16.0.1", false),
+            ("192.168.1.1", false),
+            ("100.64.0.1", false),
+            ("100.127.255.255", false),
+            ("100.128.0.1", true),
+            ("198.18.0.1", false),
+            ("192.0.0.192", false),
+            ("192.0.2.1", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("240.0.0.1", false),
+            ("0.0.0.0", false),
+            ("127.0.0.1", false),
+            ("169.254.169.254", false),
+            ("[fd00:ec2::254]", false),
+            ("[fe80::1]", false),
+            ("[fec0::1]", false),
+            ("[ff02::1]", false),
+            ("[::127.0.0.1]", false),
+            ("[2002:7f00:1::]", false),
+            ("[2001:0:4136:e378:8000:63bf:3fff:fdd2]", false),
+            ("[2001:db8::1]", false),
+            ("[64:ff9b::10.0.0.1]", false),
+            ("[64:ff9b:1::1]", false),
+            ("2130706433", false),
+            ("0x7f000001", false),
+            ("0177.0.0.1", false),
+            ("127.1", false),
+        ] {
+            assert_eq!(servers.check_host(host).is_ok(), allowed, "{host}");
+        }
+        let rebound = ["10.2.0.1", "8.8.8.8", "10.1.0.9", "8.8.4.4"];
+        assert_eq!(resolved(&servers, "api.example.com", &rebound), Some(2));
+        assert_eq!(resolved(&servers, "api.example.com", &["::1"]), None);
     }
 
     #[test]

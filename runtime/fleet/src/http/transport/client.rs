@@ -27,7 +27,7 @@ use super::single_flight::SingleFlight;
 use super::sockets::Sockets;
 use super::{TransportError, TransportOptions};
 use crate::grant::Identity;
-use crate::http::config::ClusterConfig;
+use crate::http::config::{ClusterConfig, ServerAddresses};
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
@@ -55,6 +55,8 @@ pub(super) struct AuthenticatedClient {
     /// Permits for credential plugins, shared by all servers.
     plugins: Arc<Semaphore>,
     sockets: Sockets,
+    /// Where the server's addresses are noted. `None`: it is no API server.
+    server_addresses: Option<ServerAddresses>,
     /// Whether the local cluster uses this client.
     is_local: Arc<AtomicBool>,
     counter: Arc<ConnectionCounter>,
@@ -99,8 +101,10 @@ impl AuthenticatedClient {
         options: &TransportOptions,
         plugins: Arc<Semaphore>,
         sockets: Sockets,
+        server_addresses: Option<ServerAddresses>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            server_addresses,
             proxy: ServerProxy::choose(config.access(), &options.proxy),
             config,
             host: host.clone(),
@@ -119,6 +123,11 @@ impl AuthenticatedClient {
     /// From now on the local cluster uses this client, and its calls may take the reserved sockets.
     pub(super) fn mark_local(&self) {
         self.is_local.store(true, Ordering::Relaxed);
+    }
+
+    /// The server's URL.
+    pub(super) fn server(&self) -> String {
+        self.config.server()
     }
 
     pub(super) fn counts(&self) -> ConnectionCounts {
@@ -147,21 +156,10 @@ impl AuthenticatedClient {
         outgoing: Outgoing,
         end: &CancellationToken,
     ) -> Result<Response<AnswerBody>, TransportError> {
-        let mut current = self.current().await?;
         let mut renewed = false;
+        let mut current = None;
         loop {
-            let response = match self.exchange(&current, purpose, &outgoing, end).await {
-                Ok(response) => response,
-                // The credentials were replaced meanwhile. This loops only as often as that happens.
-                Err(CheckoutError::Closed) => {
-                    current = self.current().await?;
-                    continue;
-                }
-                Err(CheckoutError::Transport(error)) => {
-                    self.suspect_certificate(&current);
-                    return Err(error);
-                }
-            };
+            let (used, response) = self.answer(current, purpose, &outgoing, end).await?;
             if response.status() != StatusCode::UNAUTHORIZED || renewed {
                 return Ok(response);
             }
@@ -170,9 +168,47 @@ impl AuthenticatedClient {
                 return Err(TransportError::Anonymous { server });
             }
             renewed = true;
-            match self.renew_rejected(&current).await {
-                Some(next) => current = next,
+            match self.renew_rejected(&used).await {
+                Some(next) => current = Some(next),
                 None => return Ok(response),
+            }
+        }
+    }
+
+    /// As [`Self::send`], for a server that is asked once, whatever it answers.
+    ///
+    /// # Errors
+    /// As [`Self::send`], but never because of an answer.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        outgoing: Outgoing,
+    ) -> Result<Response<AnswerBody>, TransportError> {
+        let never = CancellationToken::new();
+        let answer = self.answer(None, Purpose::Call, &outgoing, &never);
+        answer.await.map(|(_, response)| response)
+    }
+
+    /// The answer to a request with these credentials (`None`: those of now), and the credentials that it was sent with.
+    async fn answer(
+        self: &Arc<Self>,
+        current: Option<Arc<Current>>,
+        purpose: Purpose,
+        outgoing: &Outgoing,
+        end: &CancellationToken,
+    ) -> Result<(Arc<Current>, Response<AnswerBody>), TransportError> {
+        let mut current = match current {
+            Some(current) => current,
+            None => self.current().await?,
+        };
+        loop {
+            match self.exchange(&current, purpose, outgoing, end).await {
+                Ok(response) => return Ok((current, response)),
+                // The credentials were replaced meanwhile. This loops only as often as that happens.
+                Err(CheckoutError::Closed) => current = self.current().await?,
+                Err(CheckoutError::Transport(error)) => {
+                    self.suspect_certificate(&current);
+                    return Err(error);
+                }
             }
         }
     }
@@ -285,6 +321,7 @@ impl AuthenticatedClient {
                     self.sockets.clone(),
                     self.is_local.clone(),
                 )?;
+                let dialer = dialer.noting(self.server_addresses.clone());
                 Pool::new(dialer, &self.host, &self.options, self.counter.clone())
             }
         };

@@ -12,7 +12,7 @@ use super::request_body::RequestBody;
 use super::sockets::Sockets;
 use super::{TransportError, TransportOptions, root_cause};
 use crate::file::is_exhausted;
-use crate::http::config::{Access, ServerNotAllowed};
+use crate::http::config::{Access, NotedAddress, ServerAddresses, ServerNotAllowed};
 use futures::FutureExt as _;
 use http::{StatusCode, Uri};
 use hyper::client::conn::{http1, http2};
@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt};
 
@@ -44,10 +43,11 @@ pub(super) enum Dialed {
 }
 
 impl Dialed {
-    fn holding(self, socket: OwnedSemaphorePermit) -> Self {
+    /// Its driver holds this, until the connection is closed.
+    fn holding<T: Send + 'static>(self, held: T) -> Self {
         let hold = |driver: Driver| -> Driver {
             Box::pin(async move {
-                let _socket = socket;
+                let _held = held;
                 driver.await
             })
         };
@@ -84,6 +84,8 @@ pub(super) struct Dialer {
     sockets: Sockets,
     /// Whether the local cluster uses this server and these credentials.
     is_local: Arc<AtomicBool>,
+    /// Where the server's addresses are noted. `None`: it is no API server.
+    server_addresses: Option<ServerAddresses>,
 }
 
 impl Dialer {
@@ -116,7 +118,16 @@ impl Dialer {
             ping_grace: options.ping_grace,
             sockets,
             is_local,
+            server_addresses: None,
         })
+    }
+
+    /// The same, which notes the addresses that the server has.
+    pub(super) fn noting(self, server_addresses: Option<ServerAddresses>) -> Self {
+        Self {
+            server_addresses,
+            ..self
+        }
     }
 
     pub(super) fn target(&self) -> &Uri {
@@ -201,6 +212,27 @@ impl Dialer {
 
     async fn connect(&self) -> Result<Dialed, BoxError> {
         let io = self.connector.clone().oneshot(self.target.clone()).await?;
+        let noted = self.note_address(&io);
+        Ok(Box::pin(self.speak(io)).await?.holding(noted))
+    }
+
+    /// Notes the address of an API server. Behind a proxy it has none here.
+    fn note_address(&self, io: &Io) -> Option<NotedAddress> {
+        let server_addresses = self.server_addresses.as_ref()?;
+        let stream = match io {
+            MaybeHttpsStream::Http(stream) => stream,
+            MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner(),
+        };
+        let MaybeHttpsStream::Http(tcp) = stream else {
+            return None;
+        };
+        let address = tcp.inner().peer_addr().ok()?;
+        self.proxy
+            .is_none()
+            .then(|| server_addresses.note(address.ip()))
+    }
+
+    async fn speak(&self, io: Io) -> Result<Dialed, BoxError> {
         if io.connected().is_negotiated_h2() {
             let mut builder = http2::Builder::new(OnHost(self.host.clone()));
             builder

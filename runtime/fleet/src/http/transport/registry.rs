@@ -5,8 +5,9 @@ use super::TransportOptions;
 use super::answer_memory::{AnswerMemory, AnswerUse};
 use super::client::AuthenticatedClient;
 use super::connection::Connection;
+use super::outside::OutsideServer;
 use super::sockets::{SocketUse, Sockets};
-use crate::http::config::ClusterConfig;
+use crate::http::config::{ClusterConfig, ServerAddresses};
 use crate::metrics::ClusterMetrics;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ pub(crate) struct Transports {
     plugins: Arc<Semaphore>,
     sockets: Sockets,
     answers: Arc<AnswerMemory>,
+    /// Of the API servers that are connected now.
+    server_addresses: ServerAddresses,
     /// By [`ClusterConfig::connection_digest`]. Each user keeps its client alive; dropped clients are removed when one is added.
     clients: Mutex<HashMap<[u8; 32], Weak<AuthenticatedClient>>>,
 }
@@ -36,6 +39,7 @@ impl Transports {
             answers: AnswerMemory::new(options.max_answers),
             options,
             plugins: Arc::new(Semaphore::new(PLUGINS)),
+            server_addresses: ServerAddresses::default(),
             clients: Mutex::default(),
         }
     }
@@ -75,14 +79,33 @@ impl Transports {
     }
 
     fn client(&self, config: &ClusterConfig, is_local: bool) -> Arc<AuthenticatedClient> {
-        let client = self.shared_client(config);
+        let client = self.shared_client(config, Some(&self.server_addresses));
         if is_local {
             client.mark_local();
         }
         client
     }
 
-    fn shared_client(&self, config: &ClusterConfig) -> Arc<AuthenticatedClient> {
+    /// A server that is no API server. Its connections end with the last clone of the answer. Reads and sends nothing yet.
+    pub(crate) fn outside(&self, config: &ClusterConfig) -> OutsideServer {
+        OutsideServer::new(self.shared_client(config, None), &self.host, &self.options)
+    }
+
+    /// Of the API servers that are connected now.
+    pub(crate) fn server_addresses(&self) -> &ServerAddresses {
+        &self.server_addresses
+    }
+
+    /// The memory that answers to callers are charged to.
+    pub(crate) fn answer_memory(&self) -> &Arc<AnswerMemory> {
+        &self.answers
+    }
+
+    fn shared_client(
+        &self,
+        config: &ClusterConfig,
+        server_addresses: Option<&ServerAddresses>,
+    ) -> Arc<AuthenticatedClient> {
         let digest = config.connection_digest();
         let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&digest).and_then(Weak::upgrade) {
@@ -95,6 +118,7 @@ impl Transports {
             &self.options,
             self.plugins.clone(),
             self.sockets.clone(),
+            server_addresses.cloned(),
         );
         clients.insert(digest, Arc::downgrade(&client));
         client
