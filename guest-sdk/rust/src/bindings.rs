@@ -258,6 +258,362 @@ pub mod windlass {
             impl ::core::error::Error for ApiError {}
         }
 
+        /// Servers that are no API servers, within what the operator allowed in `spec.http`.
+        ///
+        /// Every call is checked against those rules first: what none allows is the error `denied`, whose message holds the missing
+        /// rule. An answer of any status is an answer; an error is a call without one.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod http {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() =
+                super::super::super::__link_custom_section_describing_imports;
+
+            use super::super::super::_rt;
+            pub type ApiError = super::super::super::windlass::runtime::types::ApiError;
+            /// One call.
+            #[derive(Clone, PartialEq)]
+            pub struct Request {
+                /// `GET`, `POST`, …
+                pub method: _rt::String,
+                /// Absolute, with the scheme https or http.
+                pub url: _rt::String,
+                /// Names and values. Not those that belong to the connection, such as `host` and `content-length`.
+                pub headers: _rt::Vec<(_rt::String, _rt::String)>,
+                /// Empty: none.
+                pub body: _rt::Vec<u8>,
+                /// `none`: 30 s. Calls other than GET and HEAD have at most 10 s, and nothing has more than the run has left.
+                pub timeout_ms: ::core::option::Option<u32>,
+                /// For later versions; a key that the host does not know is the error `invalid`, by name.
+                pub options: _rt::Vec<(_rt::String, _rt::String)>,
+            }
+            impl ::core::fmt::Debug for Request {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.debug_struct("Request")
+                        .field("method", &self.method)
+                        .field("url", &self.url)
+                        .field("headers", &self.headers)
+                        .field("body", &self.body)
+                        .field("timeout-ms", &self.timeout_ms)
+                        .field("options", &self.options)
+                        .finish()
+                }
+            }
+            /// What the server answered.
+            #[derive(Clone, PartialEq)]
+            pub struct Response {
+                /// For example 200.
+                pub status: u16,
+                /// Names, in lower case, and values.
+                pub headers: _rt::Vec<(_rt::String, _rt::String)>,
+                /// All of it.
+                pub body: _rt::Vec<u8>,
+            }
+            impl ::core::fmt::Debug for Response {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.debug_struct("Response")
+                        .field("status", &self.status)
+                        .field("headers", &self.headers)
+                        .field("body", &self.body)
+                        .finish()
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Sends a request and waits for the answer. Redirects are followed as far as the rule says.
+            #[allow(async_fn_in_trait)]
+            pub fn send(request: &Request) -> ::core::result::Result<Response, ApiError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<u8>; 8 + 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit();
+                            8 + 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let Request {
+                        method: method0,
+                        url: url0,
+                        headers: headers0,
+                        body: body0,
+                        timeout_ms: timeout_ms0,
+                        options: options0,
+                    } = request;
+                    let vec1 = method0;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let vec2 = url0;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    let vec6 = headers0;
+                    let len6 = vec6.len();
+                    let layout6 = _rt::alloc::Layout::from_size_align(
+                        vec6.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
+                    )
+                    .unwrap();
+                    let (result6, _cleanup6) = wit_bindgen::rt::Cleanup::new(layout6);
+                    for (i, e) in vec6.into_iter().enumerate() {
+                        let base = result6.add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let (t3_0, t3_1) = e;
+                            let vec4 = t3_0;
+                            let ptr4 = vec4.as_ptr().cast::<u8>();
+                            let len4 = vec4.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len4;
+                            *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
+                            let vec5 = t3_1;
+                            let ptr5 = vec5.as_ptr().cast::<u8>();
+                            let len5 = vec5.len();
+                            *base
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len5;
+                            *base
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr5.cast_mut();
+                        }
+                    }
+                    let vec7 = body0;
+                    let ptr7 = vec7.as_ptr().cast::<u8>();
+                    let len7 = vec7.len();
+                    let (result8_0, result8_1) = match timeout_ms0 {
+                        Some(e) => (1i32, _rt::as_i32(e)),
+                        None => (0i32, 0i32),
+                    };
+                    let vec12 = options0;
+                    let len12 = vec12.len();
+                    let layout12 = _rt::alloc::Layout::from_size_align(
+                        vec12.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
+                    )
+                    .unwrap();
+                    let (result12, _cleanup12) = wit_bindgen::rt::Cleanup::new(layout12);
+                    for (i, e) in vec12.into_iter().enumerate() {
+                        let base = result12.add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let (t9_0, t9_1) = e;
+                            let vec10 = t9_0;
+                            let ptr10 = vec10.as_ptr().cast::<u8>();
+                            let len10 = vec10.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len10;
+                            *base.add(0).cast::<*mut u8>() = ptr10.cast_mut();
+                            let vec11 = t9_1;
+                            let ptr11 = vec11.as_ptr().cast::<u8>();
+                            let len11 = vec11.len();
+                            *base
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len11;
+                            *base
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr11.cast_mut();
+                        }
+                    }
+                    let ptr13 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "windlass:runtime/http@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "send"]
+                        fn wit_import14(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                        );
+                    }
+
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import14(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import14(
+                        ptr1.cast_mut(),
+                        len1,
+                        ptr2.cast_mut(),
+                        len2,
+                        result6,
+                        len6,
+                        ptr7.cast_mut(),
+                        len7,
+                        result8_0,
+                        result8_1,
+                        result12,
+                        len12,
+                        ptr13,
+                    );
+                    let l15 = i32::from(*ptr13.add(0).cast::<u8>());
+                    let result43 = match l15 {
+                        0 => {
+                            let e = {
+                                let l16 = i32::from(
+                                    *ptr13.add(::core::mem::size_of::<*const u8>()).cast::<u16>(),
+                                );
+                                let l17 = *ptr13
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l18 = *ptr13
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base25 = l17;
+                                let len25 = l18;
+                                let mut result25 = _rt::Vec::with_capacity(len25);
+                                for i in 0..len25 {
+                                    let base =
+                                        base25.add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                    let e25 = {
+                                        let l19 = *base.add(0).cast::<*mut u8>();
+                                        let l20 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len21 = l20;
+                                        let bytes21 =
+                                            _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+                                        let l22 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l23 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len24 = l23;
+                                        let bytes24 =
+                                            _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                                        (_rt::string_lift(bytes21), _rt::string_lift(bytes24))
+                                    };
+                                    result25.push(e25);
+                                }
+                                _rt::cabi_dealloc(
+                                    base25,
+                                    len25 * (4 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l26 = *ptr13
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l27 = *ptr13
+                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len28 = l27;
+
+                                Response {
+                                    status: l16 as u16,
+                                    headers: result25,
+                                    body: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(
+                                        l26.cast(),
+                                        len28,
+                                        len28,
+                                    )),
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l29 = i32::from(
+                                    *ptr13.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let l30 = i32::from(
+                                    *ptr13
+                                        .add(2 + 1 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u16>(),
+                                );
+                                let l31 = *ptr13
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l32 = *ptr13
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len33 = l32;
+                                let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+                                let l34 = *ptr13
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l35 = *ptr13
+                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len36 = l35;
+                                let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+                                let l37 = i32::from(
+                                    *ptr13
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l41 = i32::from(
+                                    *ptr13
+                                        .add(9 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+
+                                super::super::super::windlass::runtime::types::ApiError{
+                  code: super::super::super::windlass::runtime::types::ApiCode::_lift(l29 as u8),
+                  http_status: l30 as u16,
+                  reason: _rt::string_lift(bytes33),
+                  message: _rt::string_lift(bytes36),
+                  details: match l37 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l38 = *ptr13.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l39 = *ptr13.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len40 = l39;
+                        let bytes40 = _rt::Vec::from_raw_parts(l38.cast(), len40, len40);
+
+                        _rt::string_lift(bytes40)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  retry_after_ms: match l41 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l42 = *ptr13.add(4+9*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        l42 as u32
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                }
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result43
+                }
+            }
+        }
+
         /// One cluster's API, within what the operator granted.
         ///
         /// Every call is checked against the rules first: what no rule grants is the error `denied`, whose message holds the
@@ -7007,8 +7363,102 @@ pub mod exports {
 }
 mod _rt {
     #![allow(dead_code, unused_imports, clippy::all)]
+    pub use alloc_crate::alloc;
     pub use alloc_crate::string::String;
     pub use alloc_crate::vec::Vec;
+
+    pub fn as_i32<T: AsI32>(t: T) -> i32 {
+        t.as_i32()
+    }
+
+    pub trait AsI32 {
+        fn as_i32(self) -> i32;
+    }
+
+    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
+        fn as_i32(self) -> i32 {
+            (*self).as_i32()
+        }
+    }
+
+    impl AsI32 for i32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for u32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for i16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for u16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for i8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for u8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for char {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+
+    impl AsI32 for usize {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+        if cfg!(debug_assertions) {
+            String::from_utf8(bytes).unwrap()
+        } else {
+            unsafe { String::from_utf8_unchecked(bytes) }
+        }
+    }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
+    pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+            panic!("invalid enum discriminant")
+        } else {
+            unsafe { core::hint::unreachable_unchecked() }
+        }
+    }
 
     use core::fmt;
     use core::marker;
@@ -7104,100 +7554,6 @@ mod _rt {
             }
         }
     }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-
-    pub fn as_i32<T: AsI32>(t: T) -> i32 {
-        t.as_i32()
-    }
-
-    pub trait AsI32 {
-        fn as_i32(self) -> i32;
-    }
-
-    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-        fn as_i32(self) -> i32 {
-            (*self).as_i32()
-        }
-    }
-
-    impl AsI32 for i32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for u32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for i16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for u16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for i8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for u8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for char {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-
-    impl AsI32 for usize {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub use alloc_crate::alloc;
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -7236,19 +7592,19 @@ mod _rt {
 #[allow(unused_macros)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_fleet_reconcile_impl {
+macro_rules! __export_http_fleet_reconcile_impl {
   ($ty:ident) => (windlass_sdk::bindings::export!($ty with_types_in windlass_sdk::bindings););
   ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
   $($path_to_types_root)*::exports::windlass::runtime::reconciler::__export_windlass_runtime_reconciler_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::windlass::runtime::reconciler);
   const _: () = {
 
     #[cfg(target_arch = "wasm32")]
-    #[unsafe(link_section = "component-type:wit-bindgen:0.61.1:windlass:runtime@0.1.0:fleet-reconcile:imports and exports")]
+    #[unsafe(link_section = "component-type:wit-bindgen:0.61.1:windlass:runtime@0.1.0:http-fleet-reconcile:imports and exports")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3673] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd3\x1b\x01A\x02\x01\
-A\x18\x01B\x13\x01s\x04\0\x04json\x03\0\0\x01r\x03\x05groups\x07versions\x04kind\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3886] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa3\x1d\x01A\x02\x01\
+A\x1a\x01B\x13\x01s\x04\0\x04json\x03\0\0\x01r\x03\x05groups\x07versions\x04kind\
 s\x04\0\x12group-version-kind\x03\0\x02\x01ks\x01r\x02\x09namespace\x04\x04names\
 \x04\0\x0aobject-key\x03\0\x05\x01r\x02\x07clusters\x03key\x06\x04\0\x07request\x03\
 \0\x07\x01q\x02\x04done\0\0\x10requeue-after-ms\x01y\0\x04\0\x06action\x03\0\x09\
@@ -7258,89 +7614,94 @@ den\x06denied\x0cunknown-kind\x09throttled\x07expired\x07timeout\x0bunavailable\
 limit-exceeded\x0ccluster-gone\x09cancelled\x05other\x04\0\x08api-code\x03\0\x0d\
 \x01k\x01\x01ky\x01r\x06\x04code\x0e\x0bhttp-status{\x06reasons\x07messages\x07d\
 etails\x0f\x0eretry-after-ms\x10\x04\0\x09api-error\x03\0\x11\x03\0\x1cwindlass:\
-runtime/types@0.1.0\x05\0\x02\x03\0\0\x04json\x02\x03\0\0\x12group-version-kind\x02\
-\x03\0\0\x0aobject-key\x02\x03\0\0\x09api-error\x01BQ\x02\x03\x02\x01\x01\x04\0\x04\
-json\x03\0\0\x02\x03\x02\x01\x02\x04\0\x12group-version-kind\x03\0\x02\x02\x03\x02\
-\x01\x03\x04\0\x0aobject-key\x03\0\x04\x02\x03\x02\x01\x04\x04\0\x09api-error\x03\
-\0\x06\x01m\x02\x06cached\x04live\x04\0\x09read-mode\x03\0\x08\x01m\x02\x04full\x08\
-metadata\x04\0\x0aprojection\x03\0\x0a\x01m\x03\x0ajson-patch\x05merge\x0fstrate\
-gic-merge\x04\0\x0apatch-type\x03\0\x0c\x01m\x03\x0abackground\x0aforeground\x06\
-orphan\x04\0\x0bpropagation\x03\0\x0e\x01m\x02\x06normal\x07warning\x04\0\x0aeve\
-nt-type\x03\0\x10\x01ks\x01r\x03\x04mode\x09\x0aprojection\x0b\x0bsubresource\x12\
-\x04\0\x0bget-options\x03\0\x13\x01o\x02ss\x01k\x15\x01r\x08\x09namespace\x12\x0e\
-label-selector\x12\x0efield-selector\x12\x05index\x16\x05limity\x0econtinue-toke\
-n\x12\x04mode\x09\x0aprojection\x0b\x04\0\x0clist-options\x03\0\x17\x01p\x01\x01\
-r\x03\x05items\x19\x0econtinue-token\x12\x10resource-versions\x04\0\x09list-page\
-\x03\0\x1a\x01r\x03\x09namespace\x12\x0elabel-selector\x12\x0efield-selector\x12\
-\x04\0\x09selection\x03\0\x1c\x01r\x02\x0bsubresource\x12\x07dry-run\x7f\x04\0\x0d\
-write-options\x03\0\x1e\x01r\x03\x0bsubresource\x12\x05force\x7f\x07dry-run\x7f\x04\
-\0\x0dapply-options\x03\0\x20\x01k\x0f\x01ky\x01r\x05\x03uid\x12\x10resource-ver\
-sion\x12\x0bpropagation\"\x14grace-period-seconds#\x07dry-run\x7f\x04\0\x0edelet\
-e-options\x03\0$\x01r\x06\x04kind\x03\x03key\x05\x0aevent-type\x11\x06reasons\x06\
-actions\x04notes\x04\0\x05event\x03\0&\x01o\x03\x03\x05\x14\x01o\x03\x03\x01\x1f\
-\x01o\x05\x03\x05\x0d\x01\x1f\x01o\x03\x03\x01!\x01o\x03\x03\x05%\x01o\x02\x03\x18\
-\x01q\x07\x03get\x01(\0\x06create\x01)\0\x06update\x01)\0\x05patch\x01*\0\x05app\
-ly\x01+\0\x06delete\x01,\0\x04list\x01-\0\x04\0\x09operation\x03\0.\x01q\x03\x07\
-nothing\0\0\x06object\x01\x01\0\x04page\x01\x1b\0\x04\0\x05reply\x03\00\x04\0\x07\
-cluster\x03\x01\x01h2\x01@\x01\x04self3\0s\x04\0\x14[method]cluster.name\x014\x01\
-k\x01\x01j\x015\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\x07options\x14\0\
-6\x04\0\x13[method]cluster.get\x017\x01j\x01\x1b\x01\x07\x01@\x03\x04self3\x04ki\
-nd\x03\x07options\x18\08\x04\0\x14[method]cluster.list\x019\x01j\x01\x01\x01\x07\
-\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options\x1f\0:\x04\0\x16[method]\
-cluster.create\x01;\x04\0\x16[method]cluster.update\x01;\x01@\x06\x04self3\x04ki\
-nd\x03\x03key\x05\x0apatch-type\x0d\x05patch\x01\x07options\x1f\0:\x04\0\x15[met\
-hod]cluster.patch\x01<\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options!\0\
-:\x04\0\x15[method]cluster.apply\x01=\x01j\0\x01\x07\x01@\x04\x04self3\x04kind\x03\
-\x03key\x05\x07options%\0>\x04\0\x16[method]cluster.delete\x01?\x01@\x04\x04self\
-3\x04kind\x03\x09selection\x1d\x07options%\0>\x04\0![method]cluster.delete-colle\
-ction\x01@\x01@\x02\x04self3\x05event'\x01\0\x04\0\x1c[method]cluster.record-eve\
-nt\x01A\x01p/\x01j\x011\x01\x07\x01p\xc3\0\x01@\x02\x04self3\x0aoperations\xc2\0\
-\0\xc4\0\x04\0\x15[method]cluster.batch\x01E\x03\0\x1dwindlass:runtime/client@0.\
-1.0\x05\x05\x02\x03\0\x01\x07cluster\x02\x03\0\x01\x09operation\x02\x03\0\x01\x05\
-reply\x01B\x1b\x02\x03\x02\x01\x04\x04\0\x09api-error\x03\0\0\x02\x03\x02\x01\x06\
-\x04\0\x07cluster\x03\0\x02\x02\x03\x02\x01\x07\x04\0\x09operation\x03\0\x04\x02\
-\x03\x02\x01\x08\x04\0\x05reply\x03\0\x06\x01o\x02ss\x01p\x08\x01r\x04\x04names\x06\
-labels\x09\x0aproperties\x09\x05ready\x7f\x04\0\x0ccluster-info\x03\0\x0a\x01ks\x01\
-p\x0b\x01j\x01\x0d\x01\x01\x01@\x01\x0elabel-selector\x0c\0\x0e\x04\0\x08cluster\
-s\x01\x0f\x01i\x03\x01j\x01\x10\x01\x01\x01@\x01\x04names\0\x11\x04\0\x04open\x01\
-\x12\x01o\x02s\x05\x01p\x13\x01j\x01\x07\x01\x01\x01p\x15\x01@\x01\x0aoperations\
-\x14\0\x16\x04\0\x05batch\x01\x17\x03\0\x1cwindlass:runtime/fleet@0.1.0\x05\x09\x01\
-B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
-ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x05write\
-\x01\x04\x03\0\x1awindlass:runtime/log@0.1.0\x05\x0a\x01B\x02\x01@\0\0s\x04\0\x03\
-get\x01\0\x03\0\x1dwindlass:runtime/config@0.1.0\x05\x0b\x01B\x02\x01@\0\0s\x04\0\
-\x03now\x01\0\x03\0\x1cwindlass:runtime/clock@0.1.0\x05\x0c\x02\x03\0\0\x07reque\
-st\x02\x03\0\0\x06action\x02\x03\0\0\x07failure\x01B$\x02\x03\x02\x01\x02\x04\0\x12\
-group-version-kind\x03\0\0\x02\x03\x02\x01\x0d\x04\0\x07request\x03\0\x02\x02\x03\
-\x02\x01\x0e\x04\0\x06action\x03\0\x04\x02\x03\x02\x01\x0f\x04\0\x07failure\x03\0\
-\x06\x02\x03\x02\x01\x06\x04\0\x07cluster\x03\0\x08\x01q\x06\x07primary\0\0\x10c\
-ontroller-owner\0\0\x09any-owner\0\0\x09same-name\0\0\x08by-index\x01s\0\x06mapp\
-ed\0\0\x04\0\x07enqueue\x03\0\x0a\x01m\x04\x0das-configured\x05local\x08provider\
-\x03all\x04\0\x0dcluster-scope\x03\0\x0c\x01m\x04\x0ageneration\x06labels\x0bann\
-otations\x06status\x04\0\x06change\x03\0\x0e\x01ks\x01p\x0f\x01o\x02ss\x01p\x12\x01\
-r\x08\x04kind\x01\x07enqueue\x0b\x08clusters\x0d\x0elabel-selector\x10\x0efield-\
-selector\x10\x07changes\x11\x0dmetadata-only\x7f\x07options\x13\x04\0\x05watch\x03\
-\0\x14\x01r\x05\x04kind\x01\x04names\x04paths\x0enamespace-path\x10\x07options\x13\
-\x04\0\x05index\x03\0\x16\x01k\x01\x01p\x15\x01p\x17\x01r\x05\x05titles\x07prima\
-ry\x18\x07watches\x19\x07indexes\x1a\x07options\x13\x04\0\x0bdescription\x03\0\x1b\
-\x01j\x01\x1c\x01s\x01@\0\0\x1d\x04\0\x08describe\x01\x1e\x01i\x09\x01j\x01\x05\x01\
-\x07\x01@\x02\x07request\x03\x07cluster\x1f\0\x20\x04\0\x09reconcile\x01!\x04\0!\
-windlass:runtime/reconciler@0.1.0\x05\x10\x04\0&windlass:runtime/fleet-reconcile\
-@0.1.0\x04\0\x0b\x15\x01\0\x0ffleet-reconcile\x03\0\0\0G\x09producers\x01\x0cpro\
-cessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
+runtime/types@0.1.0\x05\0\x02\x03\0\0\x09api-error\x01B\x0d\x02\x03\x02\x01\x01\x04\
+\0\x09api-error\x03\0\0\x01o\x02ss\x01p\x02\x01p}\x01ky\x01r\x06\x06methods\x03u\
+rls\x07headers\x03\x04body\x04\x0atimeout-ms\x05\x07options\x03\x04\0\x07request\
+\x03\0\x06\x01r\x03\x06status{\x07headers\x03\x04body\x04\x04\0\x08response\x03\0\
+\x08\x01j\x01\x09\x01\x01\x01@\x01\x07request\x07\0\x0a\x04\0\x04send\x01\x0b\x03\
+\0\x1bwindlass:runtime/http@0.1.0\x05\x02\x02\x03\0\0\x04json\x02\x03\0\0\x12gro\
+up-version-kind\x02\x03\0\0\x0aobject-key\x01BQ\x02\x03\x02\x01\x03\x04\0\x04jso\
+n\x03\0\0\x02\x03\x02\x01\x04\x04\0\x12group-version-kind\x03\0\x02\x02\x03\x02\x01\
+\x05\x04\0\x0aobject-key\x03\0\x04\x02\x03\x02\x01\x01\x04\0\x09api-error\x03\0\x06\
+\x01m\x02\x06cached\x04live\x04\0\x09read-mode\x03\0\x08\x01m\x02\x04full\x08met\
+adata\x04\0\x0aprojection\x03\0\x0a\x01m\x03\x0ajson-patch\x05merge\x0fstrategic\
+-merge\x04\0\x0apatch-type\x03\0\x0c\x01m\x03\x0abackground\x0aforeground\x06orp\
+han\x04\0\x0bpropagation\x03\0\x0e\x01m\x02\x06normal\x07warning\x04\0\x0aevent-\
+type\x03\0\x10\x01ks\x01r\x03\x04mode\x09\x0aprojection\x0b\x0bsubresource\x12\x04\
+\0\x0bget-options\x03\0\x13\x01o\x02ss\x01k\x15\x01r\x08\x09namespace\x12\x0elab\
+el-selector\x12\x0efield-selector\x12\x05index\x16\x05limity\x0econtinue-token\x12\
+\x04mode\x09\x0aprojection\x0b\x04\0\x0clist-options\x03\0\x17\x01p\x01\x01r\x03\
+\x05items\x19\x0econtinue-token\x12\x10resource-versions\x04\0\x09list-page\x03\0\
+\x1a\x01r\x03\x09namespace\x12\x0elabel-selector\x12\x0efield-selector\x12\x04\0\
+\x09selection\x03\0\x1c\x01r\x02\x0bsubresource\x12\x07dry-run\x7f\x04\0\x0dwrit\
+e-options\x03\0\x1e\x01r\x03\x0bsubresource\x12\x05force\x7f\x07dry-run\x7f\x04\0\
+\x0dapply-options\x03\0\x20\x01k\x0f\x01ky\x01r\x05\x03uid\x12\x10resource-versi\
+on\x12\x0bpropagation\"\x14grace-period-seconds#\x07dry-run\x7f\x04\0\x0edelete-\
+options\x03\0$\x01r\x06\x04kind\x03\x03key\x05\x0aevent-type\x11\x06reasons\x06a\
+ctions\x04notes\x04\0\x05event\x03\0&\x01o\x03\x03\x05\x14\x01o\x03\x03\x01\x1f\x01\
+o\x05\x03\x05\x0d\x01\x1f\x01o\x03\x03\x01!\x01o\x03\x03\x05%\x01o\x02\x03\x18\x01\
+q\x07\x03get\x01(\0\x06create\x01)\0\x06update\x01)\0\x05patch\x01*\0\x05apply\x01\
++\0\x06delete\x01,\0\x04list\x01-\0\x04\0\x09operation\x03\0.\x01q\x03\x07nothin\
+g\0\0\x06object\x01\x01\0\x04page\x01\x1b\0\x04\0\x05reply\x03\00\x04\0\x07clust\
+er\x03\x01\x01h2\x01@\x01\x04self3\0s\x04\0\x14[method]cluster.name\x014\x01k\x01\
+\x01j\x015\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\x07options\x14\06\x04\
+\0\x13[method]cluster.get\x017\x01j\x01\x1b\x01\x07\x01@\x03\x04self3\x04kind\x03\
+\x07options\x18\08\x04\0\x14[method]cluster.list\x019\x01j\x01\x01\x01\x07\x01@\x04\
+\x04self3\x04kind\x03\x06object\x01\x07options\x1f\0:\x04\0\x16[method]cluster.c\
+reate\x01;\x04\0\x16[method]cluster.update\x01;\x01@\x06\x04self3\x04kind\x03\x03\
+key\x05\x0apatch-type\x0d\x05patch\x01\x07options\x1f\0:\x04\0\x15[method]cluste\
+r.patch\x01<\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options!\0:\x04\0\x15\
+[method]cluster.apply\x01=\x01j\0\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\
+\x07options%\0>\x04\0\x16[method]cluster.delete\x01?\x01@\x04\x04self3\x04kind\x03\
+\x09selection\x1d\x07options%\0>\x04\0![method]cluster.delete-collection\x01@\x01\
+@\x02\x04self3\x05event'\x01\0\x04\0\x1c[method]cluster.record-event\x01A\x01p/\x01\
+j\x011\x01\x07\x01p\xc3\0\x01@\x02\x04self3\x0aoperations\xc2\0\0\xc4\0\x04\0\x15\
+[method]cluster.batch\x01E\x03\0\x1dwindlass:runtime/client@0.1.0\x05\x06\x02\x03\
+\0\x02\x07cluster\x02\x03\0\x02\x09operation\x02\x03\0\x02\x05reply\x01B\x1b\x02\
+\x03\x02\x01\x01\x04\0\x09api-error\x03\0\0\x02\x03\x02\x01\x07\x04\0\x07cluster\
+\x03\0\x02\x02\x03\x02\x01\x08\x04\0\x09operation\x03\0\x04\x02\x03\x02\x01\x09\x04\
+\0\x05reply\x03\0\x06\x01o\x02ss\x01p\x08\x01r\x04\x04names\x06labels\x09\x0apro\
+perties\x09\x05ready\x7f\x04\0\x0ccluster-info\x03\0\x0a\x01ks\x01p\x0b\x01j\x01\
+\x0d\x01\x01\x01@\x01\x0elabel-selector\x0c\0\x0e\x04\0\x08clusters\x01\x0f\x01i\
+\x03\x01j\x01\x10\x01\x01\x01@\x01\x04names\0\x11\x04\0\x04open\x01\x12\x01o\x02\
+s\x05\x01p\x13\x01j\x01\x07\x01\x01\x01p\x15\x01@\x01\x0aoperations\x14\0\x16\x04\
+\0\x05batch\x01\x17\x03\0\x1cwindlass:runtime/fleet@0.1.0\x05\x0a\x01B\x06\x01m\x04\
+\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01\
+@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x05write\x01\x04\x03\0\x1a\
+windlass:runtime/log@0.1.0\x05\x0b\x01B\x02\x01@\0\0s\x04\0\x03get\x01\0\x03\0\x1d\
+windlass:runtime/config@0.1.0\x05\x0c\x01B\x02\x01@\0\0s\x04\0\x03now\x01\0\x03\0\
+\x1cwindlass:runtime/clock@0.1.0\x05\x0d\x02\x03\0\0\x07request\x02\x03\0\0\x06a\
+ction\x02\x03\0\0\x07failure\x01B$\x02\x03\x02\x01\x04\x04\0\x12group-version-ki\
+nd\x03\0\0\x02\x03\x02\x01\x0e\x04\0\x07request\x03\0\x02\x02\x03\x02\x01\x0f\x04\
+\0\x06action\x03\0\x04\x02\x03\x02\x01\x10\x04\0\x07failure\x03\0\x06\x02\x03\x02\
+\x01\x07\x04\0\x07cluster\x03\0\x08\x01q\x06\x07primary\0\0\x10controller-owner\0\
+\0\x09any-owner\0\0\x09same-name\0\0\x08by-index\x01s\0\x06mapped\0\0\x04\0\x07e\
+nqueue\x03\0\x0a\x01m\x04\x0das-configured\x05local\x08provider\x03all\x04\0\x0d\
+cluster-scope\x03\0\x0c\x01m\x04\x0ageneration\x06labels\x0bannotations\x06statu\
+s\x04\0\x06change\x03\0\x0e\x01ks\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x08\x04kind\x01\
+\x07enqueue\x0b\x08clusters\x0d\x0elabel-selector\x10\x0efield-selector\x10\x07c\
+hanges\x11\x0dmetadata-only\x7f\x07options\x13\x04\0\x05watch\x03\0\x14\x01r\x05\
+\x04kind\x01\x04names\x04paths\x0enamespace-path\x10\x07options\x13\x04\0\x05ind\
+ex\x03\0\x16\x01k\x01\x01p\x15\x01p\x17\x01r\x05\x05titles\x07primary\x18\x07wat\
+ches\x19\x07indexes\x1a\x07options\x13\x04\0\x0bdescription\x03\0\x1b\x01j\x01\x1c\
+\x01s\x01@\0\0\x1d\x04\0\x08describe\x01\x1e\x01i\x09\x01j\x01\x05\x01\x07\x01@\x02\
+\x07request\x03\x07cluster\x1f\0\x20\x04\0\x09reconcile\x01!\x04\0!windlass:runt\
+ime/reconciler@0.1.0\x05\x11\x04\0+windlass:runtime/http-fleet-reconcile@0.1.0\x04\
+\0\x0b\x1a\x01\0\x14http-fleet-reconcile\x03\0\0\0G\x09producers\x01\x0cprocesse\
+d-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
   };
   )
 }
 #[doc(inline)]
-pub use __export_fleet_reconcile_impl as export;
+pub use __export_http_fleet_reconcile_impl as export;
 
 #[cfg(target_arch = "wasm32")]
-#[unsafe(link_section = "component-type:wit-bindgen:0.61.1:windlass:runtime@0.1.0:fleet-reconcile-with-all-of-its-exports-removed:encoded world")]
+#[unsafe(link_section = "component-type:wit-bindgen:0.61.1:windlass:runtime@0.1.0:http-fleet-reconcile-with-all-of-its-exports-removed:encoded world")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3047] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc1\x16\x01A\x02\x01\
-A\x13\x01B\x13\x01s\x04\0\x04json\x03\0\0\x01r\x03\x05groups\x07versions\x04kind\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3260] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x91\x18\x01A\x02\x01\
+A\x15\x01B\x13\x01s\x04\0\x04json\x03\0\0\x01r\x03\x05groups\x07versions\x04kind\
 s\x04\0\x12group-version-kind\x03\0\x02\x01ks\x01r\x02\x09namespace\x04\x04names\
 \x04\0\x0aobject-key\x03\0\x05\x01r\x02\x07clusters\x03key\x06\x04\0\x07request\x03\
 \0\x07\x01q\x02\x04done\0\0\x10requeue-after-ms\x01y\0\x04\0\x06action\x03\0\x09\
@@ -7350,61 +7711,66 @@ den\x06denied\x0cunknown-kind\x09throttled\x07expired\x07timeout\x0bunavailable\
 limit-exceeded\x0ccluster-gone\x09cancelled\x05other\x04\0\x08api-code\x03\0\x0d\
 \x01k\x01\x01ky\x01r\x06\x04code\x0e\x0bhttp-status{\x06reasons\x07messages\x07d\
 etails\x0f\x0eretry-after-ms\x10\x04\0\x09api-error\x03\0\x11\x03\0\x1cwindlass:\
-runtime/types@0.1.0\x05\0\x02\x03\0\0\x04json\x02\x03\0\0\x12group-version-kind\x02\
-\x03\0\0\x0aobject-key\x02\x03\0\0\x09api-error\x01BQ\x02\x03\x02\x01\x01\x04\0\x04\
-json\x03\0\0\x02\x03\x02\x01\x02\x04\0\x12group-version-kind\x03\0\x02\x02\x03\x02\
-\x01\x03\x04\0\x0aobject-key\x03\0\x04\x02\x03\x02\x01\x04\x04\0\x09api-error\x03\
-\0\x06\x01m\x02\x06cached\x04live\x04\0\x09read-mode\x03\0\x08\x01m\x02\x04full\x08\
-metadata\x04\0\x0aprojection\x03\0\x0a\x01m\x03\x0ajson-patch\x05merge\x0fstrate\
-gic-merge\x04\0\x0apatch-type\x03\0\x0c\x01m\x03\x0abackground\x0aforeground\x06\
-orphan\x04\0\x0bpropagation\x03\0\x0e\x01m\x02\x06normal\x07warning\x04\0\x0aeve\
-nt-type\x03\0\x10\x01ks\x01r\x03\x04mode\x09\x0aprojection\x0b\x0bsubresource\x12\
-\x04\0\x0bget-options\x03\0\x13\x01o\x02ss\x01k\x15\x01r\x08\x09namespace\x12\x0e\
-label-selector\x12\x0efield-selector\x12\x05index\x16\x05limity\x0econtinue-toke\
-n\x12\x04mode\x09\x0aprojection\x0b\x04\0\x0clist-options\x03\0\x17\x01p\x01\x01\
-r\x03\x05items\x19\x0econtinue-token\x12\x10resource-versions\x04\0\x09list-page\
-\x03\0\x1a\x01r\x03\x09namespace\x12\x0elabel-selector\x12\x0efield-selector\x12\
-\x04\0\x09selection\x03\0\x1c\x01r\x02\x0bsubresource\x12\x07dry-run\x7f\x04\0\x0d\
-write-options\x03\0\x1e\x01r\x03\x0bsubresource\x12\x05force\x7f\x07dry-run\x7f\x04\
-\0\x0dapply-options\x03\0\x20\x01k\x0f\x01ky\x01r\x05\x03uid\x12\x10resource-ver\
-sion\x12\x0bpropagation\"\x14grace-period-seconds#\x07dry-run\x7f\x04\0\x0edelet\
-e-options\x03\0$\x01r\x06\x04kind\x03\x03key\x05\x0aevent-type\x11\x06reasons\x06\
-actions\x04notes\x04\0\x05event\x03\0&\x01o\x03\x03\x05\x14\x01o\x03\x03\x01\x1f\
-\x01o\x05\x03\x05\x0d\x01\x1f\x01o\x03\x03\x01!\x01o\x03\x03\x05%\x01o\x02\x03\x18\
-\x01q\x07\x03get\x01(\0\x06create\x01)\0\x06update\x01)\0\x05patch\x01*\0\x05app\
-ly\x01+\0\x06delete\x01,\0\x04list\x01-\0\x04\0\x09operation\x03\0.\x01q\x03\x07\
-nothing\0\0\x06object\x01\x01\0\x04page\x01\x1b\0\x04\0\x05reply\x03\00\x04\0\x07\
-cluster\x03\x01\x01h2\x01@\x01\x04self3\0s\x04\0\x14[method]cluster.name\x014\x01\
-k\x01\x01j\x015\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\x07options\x14\0\
-6\x04\0\x13[method]cluster.get\x017\x01j\x01\x1b\x01\x07\x01@\x03\x04self3\x04ki\
-nd\x03\x07options\x18\08\x04\0\x14[method]cluster.list\x019\x01j\x01\x01\x01\x07\
-\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options\x1f\0:\x04\0\x16[method]\
-cluster.create\x01;\x04\0\x16[method]cluster.update\x01;\x01@\x06\x04self3\x04ki\
-nd\x03\x03key\x05\x0apatch-type\x0d\x05patch\x01\x07options\x1f\0:\x04\0\x15[met\
-hod]cluster.patch\x01<\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options!\0\
-:\x04\0\x15[method]cluster.apply\x01=\x01j\0\x01\x07\x01@\x04\x04self3\x04kind\x03\
-\x03key\x05\x07options%\0>\x04\0\x16[method]cluster.delete\x01?\x01@\x04\x04self\
-3\x04kind\x03\x09selection\x1d\x07options%\0>\x04\0![method]cluster.delete-colle\
-ction\x01@\x01@\x02\x04self3\x05event'\x01\0\x04\0\x1c[method]cluster.record-eve\
-nt\x01A\x01p/\x01j\x011\x01\x07\x01p\xc3\0\x01@\x02\x04self3\x0aoperations\xc2\0\
-\0\xc4\0\x04\0\x15[method]cluster.batch\x01E\x03\0\x1dwindlass:runtime/client@0.\
-1.0\x05\x05\x02\x03\0\x01\x07cluster\x02\x03\0\x01\x09operation\x02\x03\0\x01\x05\
-reply\x01B\x1b\x02\x03\x02\x01\x04\x04\0\x09api-error\x03\0\0\x02\x03\x02\x01\x06\
-\x04\0\x07cluster\x03\0\x02\x02\x03\x02\x01\x07\x04\0\x09operation\x03\0\x04\x02\
-\x03\x02\x01\x08\x04\0\x05reply\x03\0\x06\x01o\x02ss\x01p\x08\x01r\x04\x04names\x06\
-labels\x09\x0aproperties\x09\x05ready\x7f\x04\0\x0ccluster-info\x03\0\x0a\x01ks\x01\
-p\x0b\x01j\x01\x0d\x01\x01\x01@\x01\x0elabel-selector\x0c\0\x0e\x04\0\x08cluster\
-s\x01\x0f\x01i\x03\x01j\x01\x10\x01\x01\x01@\x01\x04names\0\x11\x04\0\x04open\x01\
-\x12\x01o\x02s\x05\x01p\x13\x01j\x01\x07\x01\x01\x01p\x15\x01@\x01\x0aoperations\
-\x14\0\x16\x04\0\x05batch\x01\x17\x03\0\x1cwindlass:runtime/fleet@0.1.0\x05\x09\x01\
-B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
-ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x05write\
-\x01\x04\x03\0\x1awindlass:runtime/log@0.1.0\x05\x0a\x01B\x02\x01@\0\0s\x04\0\x03\
-get\x01\0\x03\0\x1dwindlass:runtime/config@0.1.0\x05\x0b\x01B\x02\x01@\0\0s\x04\0\
-\x03now\x01\0\x03\0\x1cwindlass:runtime/clock@0.1.0\x05\x0c\x04\0Fwindlass:runti\
-me/fleet-reconcile-with-all-of-its-exports-removed@0.1.0\x04\0\x0b5\x01\0/fleet-\
-reconcile-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocess\
-ed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
+runtime/types@0.1.0\x05\0\x02\x03\0\0\x09api-error\x01B\x0d\x02\x03\x02\x01\x01\x04\
+\0\x09api-error\x03\0\0\x01o\x02ss\x01p\x02\x01p}\x01ky\x01r\x06\x06methods\x03u\
+rls\x07headers\x03\x04body\x04\x0atimeout-ms\x05\x07options\x03\x04\0\x07request\
+\x03\0\x06\x01r\x03\x06status{\x07headers\x03\x04body\x04\x04\0\x08response\x03\0\
+\x08\x01j\x01\x09\x01\x01\x01@\x01\x07request\x07\0\x0a\x04\0\x04send\x01\x0b\x03\
+\0\x1bwindlass:runtime/http@0.1.0\x05\x02\x02\x03\0\0\x04json\x02\x03\0\0\x12gro\
+up-version-kind\x02\x03\0\0\x0aobject-key\x01BQ\x02\x03\x02\x01\x03\x04\0\x04jso\
+n\x03\0\0\x02\x03\x02\x01\x04\x04\0\x12group-version-kind\x03\0\x02\x02\x03\x02\x01\
+\x05\x04\0\x0aobject-key\x03\0\x04\x02\x03\x02\x01\x01\x04\0\x09api-error\x03\0\x06\
+\x01m\x02\x06cached\x04live\x04\0\x09read-mode\x03\0\x08\x01m\x02\x04full\x08met\
+adata\x04\0\x0aprojection\x03\0\x0a\x01m\x03\x0ajson-patch\x05merge\x0fstrategic\
+-merge\x04\0\x0apatch-type\x03\0\x0c\x01m\x03\x0abackground\x0aforeground\x06orp\
+han\x04\0\x0bpropagation\x03\0\x0e\x01m\x02\x06normal\x07warning\x04\0\x0aevent-\
+type\x03\0\x10\x01ks\x01r\x03\x04mode\x09\x0aprojection\x0b\x0bsubresource\x12\x04\
+\0\x0bget-options\x03\0\x13\x01o\x02ss\x01k\x15\x01r\x08\x09namespace\x12\x0elab\
+el-selector\x12\x0efield-selector\x12\x05index\x16\x05limity\x0econtinue-token\x12\
+\x04mode\x09\x0aprojection\x0b\x04\0\x0clist-options\x03\0\x17\x01p\x01\x01r\x03\
+\x05items\x19\x0econtinue-token\x12\x10resource-versions\x04\0\x09list-page\x03\0\
+\x1a\x01r\x03\x09namespace\x12\x0elabel-selector\x12\x0efield-selector\x12\x04\0\
+\x09selection\x03\0\x1c\x01r\x02\x0bsubresource\x12\x07dry-run\x7f\x04\0\x0dwrit\
+e-options\x03\0\x1e\x01r\x03\x0bsubresource\x12\x05force\x7f\x07dry-run\x7f\x04\0\
+\x0dapply-options\x03\0\x20\x01k\x0f\x01ky\x01r\x05\x03uid\x12\x10resource-versi\
+on\x12\x0bpropagation\"\x14grace-period-seconds#\x07dry-run\x7f\x04\0\x0edelete-\
+options\x03\0$\x01r\x06\x04kind\x03\x03key\x05\x0aevent-type\x11\x06reasons\x06a\
+ctions\x04notes\x04\0\x05event\x03\0&\x01o\x03\x03\x05\x14\x01o\x03\x03\x01\x1f\x01\
+o\x05\x03\x05\x0d\x01\x1f\x01o\x03\x03\x01!\x01o\x03\x03\x05%\x01o\x02\x03\x18\x01\
+q\x07\x03get\x01(\0\x06create\x01)\0\x06update\x01)\0\x05patch\x01*\0\x05apply\x01\
++\0\x06delete\x01,\0\x04list\x01-\0\x04\0\x09operation\x03\0.\x01q\x03\x07nothin\
+g\0\0\x06object\x01\x01\0\x04page\x01\x1b\0\x04\0\x05reply\x03\00\x04\0\x07clust\
+er\x03\x01\x01h2\x01@\x01\x04self3\0s\x04\0\x14[method]cluster.name\x014\x01k\x01\
+\x01j\x015\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\x07options\x14\06\x04\
+\0\x13[method]cluster.get\x017\x01j\x01\x1b\x01\x07\x01@\x03\x04self3\x04kind\x03\
+\x07options\x18\08\x04\0\x14[method]cluster.list\x019\x01j\x01\x01\x01\x07\x01@\x04\
+\x04self3\x04kind\x03\x06object\x01\x07options\x1f\0:\x04\0\x16[method]cluster.c\
+reate\x01;\x04\0\x16[method]cluster.update\x01;\x01@\x06\x04self3\x04kind\x03\x03\
+key\x05\x0apatch-type\x0d\x05patch\x01\x07options\x1f\0:\x04\0\x15[method]cluste\
+r.patch\x01<\x01@\x04\x04self3\x04kind\x03\x06object\x01\x07options!\0:\x04\0\x15\
+[method]cluster.apply\x01=\x01j\0\x01\x07\x01@\x04\x04self3\x04kind\x03\x03key\x05\
+\x07options%\0>\x04\0\x16[method]cluster.delete\x01?\x01@\x04\x04self3\x04kind\x03\
+\x09selection\x1d\x07options%\0>\x04\0![method]cluster.delete-collection\x01@\x01\
+@\x02\x04self3\x05event'\x01\0\x04\0\x1c[method]cluster.record-event\x01A\x01p/\x01\
+j\x011\x01\x07\x01p\xc3\0\x01@\x02\x04self3\x0aoperations\xc2\0\0\xc4\0\x04\0\x15\
+[method]cluster.batch\x01E\x03\0\x1dwindlass:runtime/client@0.1.0\x05\x06\x02\x03\
+\0\x02\x07cluster\x02\x03\0\x02\x09operation\x02\x03\0\x02\x05reply\x01B\x1b\x02\
+\x03\x02\x01\x01\x04\0\x09api-error\x03\0\0\x02\x03\x02\x01\x07\x04\0\x07cluster\
+\x03\0\x02\x02\x03\x02\x01\x08\x04\0\x09operation\x03\0\x04\x02\x03\x02\x01\x09\x04\
+\0\x05reply\x03\0\x06\x01o\x02ss\x01p\x08\x01r\x04\x04names\x06labels\x09\x0apro\
+perties\x09\x05ready\x7f\x04\0\x0ccluster-info\x03\0\x0a\x01ks\x01p\x0b\x01j\x01\
+\x0d\x01\x01\x01@\x01\x0elabel-selector\x0c\0\x0e\x04\0\x08clusters\x01\x0f\x01i\
+\x03\x01j\x01\x10\x01\x01\x01@\x01\x04names\0\x11\x04\0\x04open\x01\x12\x01o\x02\
+s\x05\x01p\x13\x01j\x01\x07\x01\x01\x01p\x15\x01@\x01\x0aoperations\x14\0\x16\x04\
+\0\x05batch\x01\x17\x03\0\x1cwindlass:runtime/fleet@0.1.0\x05\x0a\x01B\x06\x01m\x04\
+\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01\
+@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x05write\x01\x04\x03\0\x1a\
+windlass:runtime/log@0.1.0\x05\x0b\x01B\x02\x01@\0\0s\x04\0\x03get\x01\0\x03\0\x1d\
+windlass:runtime/config@0.1.0\x05\x0c\x01B\x02\x01@\0\0s\x04\0\x03now\x01\0\x03\0\
+\x1cwindlass:runtime/clock@0.1.0\x05\x0d\x04\0Kwindlass:runtime/http-fleet-recon\
+cile-with-all-of-its-exports-removed@0.1.0\x04\0\x0b:\x01\04http-fleet-reconcile\
+-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
 
 #[inline(never)]
 #[doc(hidden)]

@@ -88,6 +88,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 pub mod fleet;
+pub mod http;
 mod json;
 pub mod log;
 #[cfg(not(target_arch = "wasm32"))]

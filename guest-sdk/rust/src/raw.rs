@@ -14,6 +14,7 @@ use component as host;
 use native as host;
 
 use crate::error::ApiError;
+use crate::http;
 use crate::types::{
     ApplyOptions, ClusterInfo, DeleteOptions, Event, GetOptions, GroupVersionKind, Level,
     ListOptions, ListPage, ObjectKey, Operation, PatchType, Reply, Selection, WriteOptions,
@@ -168,6 +169,14 @@ pub fn fleet_open(name: &str) -> Answer<Cluster> {
 #[must_use]
 pub fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {
     host::fleet_batch(operations)
+}
+
+/// Sends a request to a server that is no API server.
+///
+/// # Errors
+/// [`ApiError`].
+pub fn http_send(request: &http::Request) -> Answer<http::Response> {
+    host::http_send(request)
 }
 
 /// The reconciler's `config`, as JSON.

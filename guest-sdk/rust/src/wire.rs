@@ -6,6 +6,7 @@ mod lines;
 pub(crate) use lines::Lines;
 
 use crate::error::ApiError;
+use crate::http;
 use crate::types::{
     ApiCode, ApplyOptions, ClusterInfo, DeleteOptions, Event, GetOptions, GroupVersionKind,
     ListOptions, ListPage, ObjectKey, Operation, Reply, Selection, WriteOptions,
@@ -33,6 +34,24 @@ const CODES: [ApiCode; 16] = [
     ApiCode::Cancelled,
     ApiCode::Other,
 ];
+
+/// The answer of a server that is no API server.
+pub(crate) fn response(value: &Value) -> http::Response {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let headers = value["headers"].as_array().into_iter().flatten();
+    let body = value["body"].as_array().into_iter().flatten();
+    let byte = |value: &Value| value.as_u64().and_then(|byte| u8::try_from(byte).ok());
+    http::Response {
+        status: value["status"]
+            .as_u64()
+            .and_then(|status| u16::try_from(status).ok())
+            .unwrap_or_default(),
+        headers: headers
+            .map(|pair| (text(&pair[0]), text(&pair[1])))
+            .collect(),
+        body: body.filter_map(byte).collect(),
+    }
+}
 
 /// The call of an operation on a handle.
 pub(crate) fn function(cluster: u32, operation: &Operation) -> Value {

@@ -4,12 +4,14 @@ mod compare;
 mod fault;
 mod file;
 mod fleet;
+mod http;
 mod identity;
 mod state;
 mod steps;
 
 pub use compare::{Difference, Mismatch, mismatches, shown};
 pub use fault::{CallName, Effect, Fault};
+pub use http::{HttpAnswer, HttpAnswers};
 pub use state::{Noise, State};
 pub use steps::{Pause, Place, Script};
 
@@ -37,6 +39,8 @@ pub struct Case {
     steps: Vec<(Option<Place>, Step)>,
     /// Faults under which it has to end as it does without.
     pub faults: Vec<Fault>,
+    /// What servers that are no API servers answer.
+    pub http: Vec<HttpAnswer>,
     /// The test whose steps it has, if a file has none of its own.
     of: Option<String>,
 }
@@ -168,6 +172,7 @@ impl Case {
             first: First::Folder(folder.join("seed")),
             steps: vec![(None, Step::Expect(expect)), (None, Step::Absent(absent))],
             faults: Vec::new(),
+            http: HttpAnswer::of_folder(folder)?,
             of: None,
         })
     }
@@ -202,6 +207,7 @@ impl Case {
             first: First::Steps(first),
             steps: placed.collect(),
             faults: file.faults,
+            http: file.http,
             of: None,
         })
     }
@@ -227,6 +233,7 @@ impl Case {
             no_clusters: false,
             steps: Vec::new(),
             faults,
+            http: Vec::new(),
             of: Some(of),
         })
     }

@@ -7,6 +7,7 @@ mod clock;
 mod config;
 mod convert;
 mod fleet;
+mod http;
 mod log;
 mod response;
 pub(crate) mod taped;

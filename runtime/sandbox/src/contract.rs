@@ -13,7 +13,7 @@ pub(crate) mod handle;
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "mapped-fleet-reconcile",
+    world: "http-mapped-fleet-reconcile",
     imports: {
         "windlass:runtime/log": trappable,
         "windlass:runtime/config": trappable,

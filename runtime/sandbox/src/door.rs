@@ -11,12 +11,27 @@ use std::fmt;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiError, Operation, Reply, Selection};
 use windlass_fleet::controller::ReconcileId;
+use windlass_fleet::outbound::{HttpRequest, HttpResponse};
 use windlass_fleet::{Client, ClusterName, Context, ControllerName, GroupVersionKind, Request};
 
 /// Decides how the calls of guests end.
 pub trait Door: Send + Sync {
     /// How a call ends that is about to begin. Called on a worker of guests: it must not block for long.
     fn decide(&self, call: &HostCall<'_>) -> Fate;
+
+    /// The end of a call to a server that is no API server, once a rule allows it. Default: it is sent.
+    fn outside(&self, _: &HttpRequest) -> HttpFate {
+        HttpFate::Sent
+    }
+}
+
+/// The end of a call to a server that is no API server.
+#[derive(Debug, Clone)]
+pub enum HttpFate {
+    /// It is sent.
+    Sent,
+    /// Nothing is sent, and the guest gets this.
+    Ended(Result<HttpResponse, ApiError>),
 }
 
 /// A call that is about to begin.
@@ -137,6 +152,11 @@ pub(crate) async fn run(
 }
 
 impl Passage {
+    /// The end of a call to a server that is no API server.
+    pub(crate) fn outside(&self, request: &HttpRequest) -> HttpFate {
+        self.door.outside(request)
+    }
+
     /// How a call ends.
     pub(crate) fn fate(&self, client: &Client, asked: Asked<'_>) -> Fate {
         self.door.decide(&HostCall {

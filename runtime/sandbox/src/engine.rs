@@ -9,7 +9,9 @@ use crate::admission::evictable::EvictableInstances;
 use crate::admission::slots::{Slot, Slots};
 use crate::cache::{Cache, CacheError};
 use crate::capability::taped::{HasTape, Taped};
-use crate::contract::windlass::runtime::{client, clock, config as config_import, fleet, log};
+use crate::contract::windlass::runtime::{
+    client, clock, config as config_import, fleet, http, log,
+};
 use crate::instance::call::Call;
 use crate::instance::pooled::PooledInstance;
 use crate::instance::teardown::Teardown;
@@ -259,6 +261,7 @@ fn taped_linker(engine: &Engine) -> wasmtime::Result<Linker<Call>> {
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     client::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
     fleet::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
+    http::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
     clock::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
     Ok(linker)
 }
@@ -287,6 +290,7 @@ fn without_clock(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<C
     log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     client::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
+    http::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     if with_fleet {
         fleet::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
+use windlass_fleet::outbound::HttpGrant;
 use windlass_fleet::source::{Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
@@ -47,6 +48,8 @@ pub struct GuestOptions {
     pub name: ControllerName,
     /// Its rights in clusters.
     pub grant: Arc<Grant>,
+    /// What it may call besides API servers.
+    pub http: Arc<HttpGrant>,
     /// Its `config`, as JSON text. `{}` if there is none.
     pub config: String,
     /// Bounds of its calls.
@@ -349,6 +352,7 @@ impl Current {
             tenant,
             name,
             grant,
+            http,
             config,
             limits,
             isolation,
@@ -357,12 +361,14 @@ impl Current {
         } = options;
         let loaded = Rights {
             grant: grant.clone(),
+            http: http.clone(),
             limits: limits.clone(),
             isolation,
         };
         let fleet = grant.reaches_other_clusters();
         let code = Body::bind(sandbox, &revision, fleet, isolation, &tenant)?;
-        let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
+        let guest = GuestContext::with(tenant, name, grant, config.into(), limits, history);
+        let guest = Arc::new(guest.calling(http));
         // At `error`, as the span of a run is.
         let span = tracing::error_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);
         let described = tracing::Instrument::instrument(code.describe(guest.clone()), span);
@@ -386,6 +392,7 @@ impl Current {
     fn rights(&self) -> Rights {
         Rights {
             grant: self.guest.given.clone(),
+            http: self.guest.given_http.clone(),
             limits: self.guest.limits.clone(),
             isolation: self.isolation,
         }
@@ -399,6 +406,7 @@ impl Current {
         }
         let Rights {
             grant,
+            http,
             limits,
             isolation,
         } = less;
@@ -411,7 +419,7 @@ impl Current {
         } = &*self.guest;
         // Idle instances may hold data that the guest may no longer read.
         let code = self.code.without_idle(isolation, tenant);
-        let guest = GuestContext::new(
+        let guest = GuestContext::with(
             tenant.clone(),
             name.clone(),
             grant,
@@ -419,6 +427,7 @@ impl Current {
             limits,
             history.clone(),
         );
+        let guest = Arc::new(guest.calling(http));
         Some(Self {
             revision: self.revision.clone(),
             code,
@@ -435,6 +444,8 @@ impl Current {
     fn take_effect(&self) {
         let history = &self.guest.history;
         history.latest.store(Some(self.guest.given.clone()));
+        let http = self.guest.given_http.clone();
+        history.latest_http.store(Some(http));
         history.recordings.follow(self.record.clone());
     }
 
@@ -444,6 +455,7 @@ impl Current {
             tenant: guest.tenant.clone(),
             name: guest.name.clone(),
             grant: guest.given.clone(),
+            http: guest.given_http.clone(),
             config: guest.config.to_string(),
             limits: guest.limits.clone(),
             isolation: self.isolation,

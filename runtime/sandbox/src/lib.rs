@@ -11,6 +11,7 @@
 //!     tenant: Tenant::new(TenantName::new("team-a")?, &TenantLimits::default()),
 //!     name: ControllerName::new("hello")?,
 //!     grant: Arc::new(Grant::none()),
+//!     http: Arc::default(),
 //!     config: "{}".to_owned(),
 //!     limits: Limits::default(),
 //!     isolation: Isolation::Fresh,
@@ -63,7 +64,7 @@ pub use component::revision::{LoadError, Revision, Source};
 pub use component::section::{SectionError, with_config_schema};
 pub use description::kinds::CustomResource;
 pub use description::{DescriptionError, MissingRule};
-pub use door::{Asked, Door, Doorkeeper, Ending, Fate, HostCall};
+pub use door::{Asked, Door, Doorkeeper, Ending, Fate, HostCall, HttpFate};
 pub use engine::{Sandbox, SandboxError};
 pub use guest::code::snapshot::SnapshotError;
 pub use guest::{

@@ -13,8 +13,8 @@ mod text;
 
 pub use steps::{
     Answer, ApiError, ApplyOptions, Asked, ClusterInfo, Code, DeleteOptions, Event, GetOptions,
-    Key, Kind, ListOptions, Mode, Operation, PatchType, Projection, Propagation, Selection, Step,
-    WriteOptions,
+    HttpBody, HttpRequest, Key, Kind, ListOptions, Mode, Operation, PatchType, Projection,
+    Propagation, Selection, Step, WriteOptions,
 };
 pub use text::Text;
 

@@ -462,6 +462,7 @@ impl Asked {
             Self::Batch { operations, .. } => operations.iter().all(Operation::only_reads),
             Self::FleetBatch { operations } => operations.iter().all(|(_, one)| one.only_reads()),
             Self::Clusters { .. } | Self::Open { .. } => true,
+            Self::Http(request) => matches!(request.method.as_str(), "GET" | "HEAD"),
             Self::DeleteCollection { .. } | Self::RecordEvent { .. } => false,
         }
     }

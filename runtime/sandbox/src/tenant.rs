@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod denials;
+pub(crate) mod outside;
 pub(crate) mod recordings;
 pub(crate) mod usage;
 

@@ -187,6 +187,7 @@ impl Guests {
             tenant,
             name: name.clone(),
             grant: policy.rights.grant.clone(),
+            http: policy.rights.http.clone(),
             config: desired.spec.config_text(),
             limits: policy.rights.limits.clone(),
             isolation: policy.rights.isolation,

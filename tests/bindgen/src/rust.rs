@@ -59,7 +59,7 @@ pub(crate) fn generate(wit: &Path, folder: &Path) -> Result<()> {
     const MAPPER: &str =
         "package windlass:sdk; world mapped { export windlass:runtime/mapper@0.1.0; }";
     fs::create_dir_all(folder.join("bindings"))?;
-    let text = format!("{ALL}{}", bindings(wit, "fleet-reconcile", None, all)?);
+    let text = format!("{ALL}{}", bindings(wit, "http-fleet-reconcile", None, all)?);
     write(&folder.join("bindings.rs"), &text)?;
     let text = format!("{MAPPED}{}", bindings(wit, "mapped", Some(MAPPER), mapped)?);
     write(&folder.join("bindings/mapped.rs"), &text)

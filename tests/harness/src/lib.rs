@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod footprint;
 pub mod guests;
 pub mod http;
+pub mod outside;
 pub mod logs;
 pub mod program;
 pub mod proxy;

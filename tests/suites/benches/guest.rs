@@ -73,6 +73,7 @@ async fn hello(sandbox: &Sandbox) -> Result<Arc<Guest>> {
         tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
         name: ControllerName::new("guest")?,
         grant: Arc::new(Grant::all()),
+        http: Arc::default(),
         config: "{}".into(),
         limits: Limits::default(),
         isolation: Isolation::Fresh,

@@ -176,6 +176,7 @@ async fn guest(sandbox: &Sandbox, revision: &Revision, isolation: Isolation) -> 
         tenant: Tenant::new(TenantName::new("bench")?, &limits),
         name: ControllerName::new("conformance")?,
         grant: Arc::new(Grant::all()),
+        http: Arc::default(),
         config: "{}".to_owned(),
         limits: Limits {
             memory: 128 << 20,

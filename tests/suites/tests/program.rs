@@ -76,6 +76,8 @@ mod objects;
 mod live;
 #[path = "program/journey.rs"]
 mod journey;
+#[path = "program/outside.rs"]
+mod outside;
 #[path = "program/pausing.rs"]
 mod pausing;
 #[path = "program/plan.rs"]

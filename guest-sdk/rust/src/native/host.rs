@@ -1,6 +1,7 @@
 //! The host of a process: one connection, and the clusters that it lends. Entry point: [`Host::connect`].
 
 use crate::error::ApiError;
+use crate::http;
 use crate::types::{
     ClusterInfo, DeleteOptions, Event, GroupVersionKind, Level, Operation, Reply, Selection,
 };
@@ -76,6 +77,15 @@ impl Host {
     ) -> Result<Vec<ClusterInfo>, ApiError> {
         let asked = json!({"Clusters": {"label_selector": label_selector}});
         Ok(wire::infos(&wire::result(self.call(&asked))?))
+    }
+
+    pub(crate) fn http(&self, request: &http::Request) -> Result<http::Response, ApiError> {
+        let timeout = request.timeout.map(|timeout| timeout.as_millis());
+        let asked = json!({"Http": {"request": {
+            "method": request.method, "url": request.url, "headers": request.headers, "body": request.body,
+            "timeout_ms": timeout.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX)), "options": [],
+        }}});
+        Ok(wire::response(&wire::result(self.call(&asked))?))
     }
 
     pub(crate) fn config(&self) -> String {

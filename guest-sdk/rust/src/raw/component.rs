@@ -2,8 +2,9 @@
 
 use super::Answer;
 use crate::bindings::windlass::runtime::{
-    client, clock, config as config_import, fleet, log as log_import,
+    client, clock, config as config_import, fleet, http as http_import, log as log_import,
 };
+use crate::http;
 use crate::types::{
     ApplyOptions, ClusterInfo, DeleteOptions, Event, GetOptions, GroupVersionKind, Level,
     ListOptions, ListPage, ObjectKey, Operation, PatchType, Reply, Selection, WriteOptions,
@@ -109,6 +110,23 @@ pub(super) fn fleet_clusters(label_selector: Option<&str>) -> Answer<Vec<Cluster
 
 pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
     Ok(Handle(fleet::open(name)?))
+}
+
+pub(super) fn http_send(request: &http::Request) -> Answer<http::Response> {
+    let timeout = request.timeout.map(|timeout| timeout.as_millis());
+    let response = http_import::send(&http_import::Request {
+        method: request.method.clone(),
+        url: request.url.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        timeout_ms: timeout.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX)),
+        options: Vec::new(),
+    })?;
+    Ok(http::Response {
+        status: response.status,
+        headers: response.headers,
+        body: response.body,
+    })
 }
 
 pub(super) fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {

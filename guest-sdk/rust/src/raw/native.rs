@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::error::ApiError;
+use crate::http;
 use crate::native::{Host, Lent};
 use crate::testing::{Current, TestCluster};
 use crate::types::{
@@ -195,6 +196,13 @@ pub(super) fn fleet_open(name: &str) -> Answer<Handle> {
             ),
         )
     })
+}
+
+pub(super) fn http_send(request: &http::Request) -> Answer<http::Response> {
+    match Host::current() {
+        Some(host) => host.http(request),
+        None => Current::fleet().answer(request),
+    }
 }
 
 pub(super) fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {

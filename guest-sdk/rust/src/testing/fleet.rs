@@ -4,11 +4,13 @@ use super::cluster::TestCluster;
 use super::host::Host;
 use crate::Reconciler;
 use crate::error::{ApiError, Result};
-use crate::types::{ClusterInfo, Description, GroupVersionKind, Level};
+use crate::http;
+use crate::types::{ApiCode, ClusterInfo, Description, GroupVersionKind, Level};
 use crate::wire;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 /// Clusters, config, clock and log of a test. Clones share them.
@@ -21,7 +23,20 @@ struct Inner {
     now: String,
     clusters: BTreeMap<String, TestCluster>,
     logs: Vec<LogLine>,
+    answers: Answers,
     host: Host,
+}
+
+/// Answers to what a guest asks servers that are no API servers.
+#[derive(Clone, Default)]
+struct Answers(Option<Rc<Answer>>);
+
+type Answer = dyn Fn(&http::Request) -> http::Response;
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answers").field(&self.0.is_some()).finish()
+    }
 }
 
 /// A line that the guest logged.
@@ -51,6 +66,7 @@ impl TestFleet {
             now,
             clusters: BTreeMap::new(),
             logs: Vec::new(),
+            answers: Answers::default(),
             host: Host::default(),
         };
         Self(Rc::new(RefCell::new(inner)))
@@ -81,6 +97,20 @@ impl TestFleet {
             .clusters
             .insert(name.to_owned(), cluster.clone());
         cluster
+    }
+
+    /// Answers what guests ask servers that are no API servers. Without this, every such call is denied.
+    pub fn serve(&self, answer: impl Fn(&http::Request) -> http::Response + 'static) {
+        self.0.borrow_mut().answers = Answers(Some(Rc::new(answer)));
+    }
+
+    pub(crate) fn answer(&self, request: &http::Request) -> Result<http::Response, ApiError> {
+        let answers = self.0.borrow().answers.clone();
+        let Answers(Some(answer)) = answers else {
+            let message = "this fleet has no answers for calls of servers: the test gives them with TestFleet::serve";
+            return Err(ApiError::new(ApiCode::Denied, message));
+        };
+        Ok(answer(request))
     }
 
     /// Serves a kind without a schema in all clusters. Not needed for kinds that are built in, that the project

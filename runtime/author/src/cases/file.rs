@@ -1,6 +1,7 @@
 //! Reads a file of steps. Entry point: [`read`].
 
 use super::fault::Fault;
+use super::http::HttpAnswer;
 use super::steps::{Joins, Place, Step};
 use crate::seed::{LOCAL, Layout, objects};
 use crate::simulated::{Description, Failure};
@@ -28,6 +29,9 @@ pub(super) struct File {
     /// Faults under which the steps have to end as they do without.
     #[serde(default)]
     pub(super) faults: Vec<Fault>,
+    /// What servers that are no API servers answer.
+    #[serde(default)]
+    pub(super) http: Vec<HttpAnswer>,
     #[serde(default)]
     steps: Vec<StepFields>,
 }

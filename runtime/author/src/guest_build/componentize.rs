@@ -48,6 +48,8 @@ pub(super) async fn componentize(
 fn explained(why: String) -> String {
     let remedy = if why.contains("windlass:runtime/fleet@") {
         "a guest that reaches other clusters has world = \"fleet-reconcile\" (or mapped-fleet-reconcile) in windlass.toml"
+    } else if why.contains("windlass:runtime/http@") {
+        "a guest that calls servers that are no API servers has world = \"http-reconcile\" (or another one of http) in windlass.toml"
     } else if why.contains("windlass:runtime/mapper@") {
         "a guest of this world registers a mapper; one without has no world in windlass.toml, or one without mapped"
     } else {
@@ -123,7 +125,7 @@ mod tests {
             \x01\x05\x01\x60\x01\x7f\0\
             \x02\x28\x01\x1cwindlass:runtime/fleet@0.1.0\x07unknown\0\0";
         std::fs::write(&core, module).unwrap();
-        let error = componentize(folder.path(), &core, World::Reconcile).await;
+        let error = componentize(folder.path(), &core, World::default()).await;
         let said = error.unwrap_err().to_string();
         assert!(said.contains("world = \"fleet-reconcile\""), "{said}");
     }
@@ -133,7 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let core = folder.path().join("core.wasm");
         std::fs::write(&core, b"\0asm\x01\0\0\0").unwrap();
-        let error = componentize(folder.path(), &core, World::Reconcile).await;
+        let error = componentize(folder.path(), &core, World::default()).await;
         let said = error.unwrap_err().to_string();
         assert!(
             said.contains("windlass:runtime/reconciler@0.1.0") && said.contains("world reconcile"),

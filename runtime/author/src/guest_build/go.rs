@@ -43,8 +43,8 @@ pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, Build
         .run()
         .await?;
     let world = match settings.world {
-        World::Reconcile => fitting(&std::fs::read(&core).map_err(io_error(&core))?),
-        chosen => chosen,
+        chosen if chosen != World::default() => chosen,
+        _ => fitting(&std::fs::read(&core).map_err(io_error(&core))?),
     };
     componentize(&source.package, &core, world).await
 }
@@ -94,12 +94,12 @@ fn remedy() -> String {
     }
 }
 
-/// The world of a module. It always has the fleet: a component imports only the functions that its module imports.
+/// The world of a module. It always has all imports: a component imports only the functions that its module imports.
 fn fitting(core: &[u8]) -> World {
-    if exports(core).any(|name| name == MAPPER) {
-        World::MappedFleetReconcile
-    } else {
-        World::FleetReconcile
+    World {
+        fleet: true,
+        mapper: exports(core).any(|name| name == MAPPER),
+        http: true,
     }
 }
 

@@ -313,7 +313,7 @@ fn write_exports(source: &Source, into: &Path, settings: &Settings) -> Result<()
             why: format!("{setting} = {entry:?} is neither a module nor module:Class"),
         });
     }
-    let (classes, mapper) = if settings.world.has_mapper() {
+    let (classes, mapper) = if settings.world.mapper {
         ("Reconciler, Mapper", "True")
     } else {
         ("Reconciler, _", "False")
@@ -399,18 +399,23 @@ mod tests {
             write_exports(&source, folder.path(), &settings)
                 .map(|()| std::fs::read_to_string(folder.path().join("windlass_exports.py")))
         };
-        let text = written(World::Reconcile, None).unwrap().unwrap();
+        let text = written(World::default(), None).unwrap().unwrap();
         assert!(
             text.ends_with("Reconciler, _ = component.exports(\"guest\", mapper=False)\n"),
             "{text}"
         );
-        let text = written(World::MappedFleetReconcile, Some("a.b:C"));
+        let both = World {
+            fleet: true,
+            mapper: true,
+            ..World::default()
+        };
+        let text = written(both, Some("a.b:C"));
         let text = text.unwrap().unwrap();
         assert!(
             text.ends_with("Reconciler, Mapper = component.exports(\"a.b:C\", mapper=True)\n"),
             "{text}"
         );
-        let said = written(World::Reconcile, Some("guest.py\"")).unwrap_err();
+        let said = written(World::default(), Some("guest.py\"")).unwrap_err();
         assert!(said.to_string().contains("tool.windlass.entry"), "{said}");
     }
 }

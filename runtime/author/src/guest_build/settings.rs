@@ -25,40 +25,55 @@ pub(super) struct Settings {
     pub(super) entry: Option<String>,
 }
 
-/// A world of the contract: the imports and exports of a guest.
+/// A world of the contract: the imports and exports of a guest. The default has none but those of every guest.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum World {
-    /// Reconciles, each request in its own cluster.
-    #[default]
-    Reconcile,
-    /// Calls other clusters too.
-    FleetReconcile,
-    /// Maps events to requests with code.
-    MappedReconcile,
-    /// Both.
-    MappedFleetReconcile,
+#[serde(try_from = "String")]
+pub struct World {
+    /// Whether its guests may call other clusters.
+    pub(super) fleet: bool,
+    /// Whether its guests map events to requests.
+    pub(super) mapper: bool,
+    /// Whether its guests may call servers that are no API servers.
+    pub(super) http: bool,
 }
 
 impl World {
+    /// The names in `wit/`, by what they add to `reconcile`: a mapper, the fleet, HTTP.
+    const NAMES: [&str; 8] = [
+        "reconcile",
+        "mapped-reconcile",
+        "fleet-reconcile",
+        "mapped-fleet-reconcile",
+        "http-reconcile",
+        "http-mapped-reconcile",
+        "http-fleet-reconcile",
+        "http-mapped-fleet-reconcile",
+    ];
+
     /// Its name in `wit/`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Reconcile => "reconcile",
-            Self::FleetReconcile => "fleet-reconcile",
-            Self::MappedReconcile => "mapped-reconcile",
-            Self::MappedFleetReconcile => "mapped-fleet-reconcile",
-        }
+        let at =
+            usize::from(self.mapper) | usize::from(self.fleet) << 1 | usize::from(self.http) << 2;
+        Self::NAMES[at]
     }
+}
 
-    /// Whether its guests may call other clusters.
-    pub(super) fn has_fleet(self) -> bool {
-        matches!(self, Self::FleetReconcile | Self::MappedFleetReconcile)
-    }
+/// A name of no world.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no world {0:?}: write one of {worlds}", worlds = World::NAMES.join(", "))]
+pub struct NoSuchWorld(String);
 
-    /// Whether its guests map events to requests.
-    pub(super) fn has_mapper(self) -> bool {
-        matches!(self, Self::MappedReconcile | Self::MappedFleetReconcile)
+impl TryFrom<String> for World {
+    type Error = NoSuchWorld;
+
+    fn try_from(name: String) -> Result<Self, NoSuchWorld> {
+        let at = Self::NAMES.iter().position(|known| *known == name);
+        let at = at.ok_or(NoSuchWorld(name))?;
+        Ok(Self {
+            mapper: at & 1 != 0,
+            fleet: at & 2 != 0,
+            http: at & 4 != 0,
+        })
     }
 }
 
@@ -147,17 +162,14 @@ mod tests {
     #[test]
     fn a_world_is_named_as_in_the_contract() {
         let settings: Settings = toml::from_str("world = \"mapped-fleet-reconcile\"").unwrap();
-        assert_eq!(settings.world, World::MappedFleetReconcile);
+        assert!(settings.world.fleet && settings.world.mapper && !settings.world.http);
         assert_eq!(Settings::default().world.name(), "reconcile");
+        assert!(toml::from_str::<Settings>("world = \"fleet\"").is_err());
         let worlds = crate::embedded::below("wit").find(|(path, _)| *path == "worlds.wit");
         let worlds = String::from_utf8_lossy(worlds.unwrap().1);
-        for world in [
-            World::Reconcile,
-            World::FleetReconcile,
-            World::MappedReconcile,
-            World::MappedFleetReconcile,
-        ] {
-            assert!(worlds.contains(&format!("world {world} {{")), "{world}");
+        for name in World::NAMES {
+            assert!(worlds.contains(&format!("world {name} {{")), "{name}");
+            assert_eq!(World::try_from(name.to_owned()).unwrap().name(), name);
         }
     }
 
@@ -171,7 +183,7 @@ mod tests {
         };
         assert!(of("language = \"python\"\n", &[]).is_ok());
         let settings = of("world = \"fleet-reconcile\"\n", &["world"]).unwrap();
-        assert_eq!(settings.world, World::FleetReconcile);
+        assert_eq!(settings.world.name(), "fleet-reconcile");
         for text in ["world = \"reconcile\"\n", "entry = \"x\"\n"] {
             let said = of(text, &[]).unwrap_err();
             assert!(

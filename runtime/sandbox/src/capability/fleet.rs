@@ -75,7 +75,7 @@ impl Call {
         }
     }
 
-    fn reconciling(&self) -> Result<&Context, ApiError> {
+    pub(super) fn reconciling(&self) -> Result<&Context, ApiError> {
         match &self.purpose {
             Purpose::Reconcile(context) => Ok(context),
             Purpose::Describe | Purpose::Play | Purpose::Idle => Err(ApiError::host(

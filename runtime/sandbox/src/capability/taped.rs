@@ -7,7 +7,7 @@ use crate::contract::windlass::runtime::client::{
     self as wit, GroupVersionKind, HostCluster, ObjectKey,
 };
 use crate::contract::windlass::runtime::types::{self, ApiError, Host as _};
-use crate::contract::windlass::runtime::{clock, fleet};
+use crate::contract::windlass::runtime::{clock, fleet, http};
 use crate::instance::call::Call;
 use crate::recording::contract::Answered;
 use crate::recording::{Asked, Operation};
@@ -341,6 +341,14 @@ impl fleet::Host for Taped<'_> {
             operations: named.collect(),
         };
         self.through(asked, |call| fleet::Host::batch(call, operations).boxed())
+            .await
+    }
+}
+
+impl http::Host for Taped<'_> {
+    async fn send(&mut self, request: http::Request) -> Result<http::Response, Refused> {
+        let asked = Asked::Http(request.clone().into());
+        self.result(asked, |call| http::Host::send(call, request).boxed())
             .await
     }
 }

@@ -334,7 +334,7 @@ impl Revision {
                 compiling: None,
                 body: Body::Native(guest),
                 config_schema: None,
-                imports: ["client", "clock", "config", "fleet", "log"]
+                imports: ["client", "clock", "config", "fleet", "http", "log"]
                     .map(interface)
                     .into(),
                 exports: ["mapper", "reconciler"].map(interface).into(),
@@ -388,10 +388,18 @@ impl Revision {
     /// Whether it calls other clusters.
     #[must_use]
     pub fn uses_fleet(&self) -> bool {
-        self.inner
-            .imports
-            .iter()
-            .any(|import| link::is_interface(import, "fleet"))
+        self.imports_interface("fleet")
+    }
+
+    /// Whether it calls servers that are no API servers.
+    #[must_use]
+    pub fn uses_http(&self) -> bool {
+        self.imports_interface("http")
+    }
+
+    fn imports_interface(&self, name: &str) -> bool {
+        let mut imports = self.inner.imports.iter();
+        imports.any(|import| link::is_interface(import, name))
     }
 
     /// Whether it exports a mapper.
@@ -412,6 +420,7 @@ impl Revision {
             (true, false) => "mapped-reconcile",
             (true, true) => "mapped-fleet-reconcile",
         };
+        let http = if self.uses_http() { "http-" } else { "" };
         let reconciler = self
             .inner
             .exports
@@ -420,7 +429,7 @@ impl Revision {
         let version = reconciler
             .and_then(|export| export.split_once('@'))
             .map_or("", |(_, version)| version);
-        format!("windlass:runtime/{world}@{version}")
+        format!("windlass:runtime/{http}{world}@{version}")
     }
 
     /// Interfaces that it imports, sorted.

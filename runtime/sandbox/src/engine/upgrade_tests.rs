@@ -115,6 +115,7 @@ async fn run(
             tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
             name: ControllerName::new("guest")?,
             grant: grant.clone(),
+            http: Arc::default(),
             config: r#"{"greeting": "hello"}"#.into(),
             limits: Limits {
                 memory: 128 << 20,

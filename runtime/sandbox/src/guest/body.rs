@@ -123,6 +123,7 @@ pub fn native_reconciler(native: NativeGuest, options: GuestOptions) -> Arc<dyn 
         tenant,
         name,
         grant,
+        http,
         config,
         limits,
         isolation: _,
@@ -131,7 +132,8 @@ pub fn native_reconciler(native: NativeGuest, options: GuestOptions) -> Arc<dyn 
     } = options;
     let history = History::default();
     history.latest.store(Some(grant.clone()));
-    let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
+    let guest = GuestContext::with(tenant, name, grant, config.into(), limits, history);
+    let guest = Arc::new(guest.calling(http));
     Arc::new(Unwatched { native, guest })
 }
 

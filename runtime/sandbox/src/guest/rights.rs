@@ -3,12 +3,15 @@
 use crate::options::{Isolation, Limits, Rate, Reuse};
 use std::sync::Arc;
 use windlass_fleet::Grant;
+use windlass_fleet::outbound::HttpGrant;
 
 /// A guest's rights and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rights {
     /// Its rights in clusters, and the user that it impersonates.
     pub grant: Arc<Grant>,
+    /// What it may call besides API servers.
+    pub http: Arc<HttpGrant>,
     /// Bounds of its calls.
     pub limits: Limits,
     /// How its instances are kept apart.
@@ -21,6 +24,7 @@ impl Rights {
     pub fn and(&self, other: &Self) -> Self {
         Self {
             grant: Arc::new(self.grant.and(&other.grant)),
+            http: Arc::new(self.http.and(&other.http)),
             limits: self.limits.and(&other.limits),
             isolation: self.isolation.and(other.isolation),
         }

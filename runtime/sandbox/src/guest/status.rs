@@ -32,6 +32,8 @@ pub struct GuestStatus {
     pub failures: BTreeMap<&'static str, u64>,
     /// Limits that its calls hit, and how often: `memory`, `tenant.memory`, `timeout`, `hostCalls`, … A limit has the name of its field.
     pub limit_hits: BTreeMap<&'static str, u64>,
+    /// Calls to servers that are no API servers, by their end: `2xx`, `3xx`, `4xx`, `5xx`, `denied`, or `failed` without an answer.
+    pub http_calls: BTreeMap<&'static str, u64>,
     /// Processor time of its calls, in seconds: reconciling, mapping and describing.
     pub cpu_seconds: f64,
     /// Time that its calls were ready to run and had no processor, in seconds.
@@ -138,6 +140,7 @@ impl Counters {
             calls: self.calls.load(Ordering::Relaxed),
             failures: self.failures.lock().clone(),
             limit_hits: usage.hits(),
+            http_calls: guest.history.outside.counts(),
             cpu_seconds: usage.computed().as_secs_f64(),
             cpu_waited_seconds: usage.waited().as_secs_f64(),
             memory_peak: usage.memory_peak(),

@@ -12,7 +12,7 @@ use crate::contract::windlass::runtime::client::{
 };
 use crate::contract::windlass::runtime::log::Level;
 use crate::contract::windlass::runtime::types::{self, GroupVersionKind, Host as _, ObjectKey};
-use crate::contract::windlass::runtime::{clock, config, fleet, log};
+use crate::contract::windlass::runtime::{clock, config, fleet, http, log};
 use crate::instance::call::Call;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,10 @@ pub(super) enum Function {
     /// `fleet.batch`.
     BatchFleet {
         operations: Vec<(String, Operation)>,
+    },
+    /// `http.send`.
+    Http {
+        request: http::Request,
     },
     Config,
     Now,
@@ -261,6 +265,10 @@ impl Function {
             Self::Open { name } => {
                 let opened = fleet::Host::open(call, name);
                 result(call, opened.map(|cluster| cluster.rep()))?
+            }
+            Self::Http { request } => {
+                let answer = http::Host::send(call, request).await;
+                result(call, answer)?
             }
             Self::BatchFleet { operations } => line(&fleet::Host::batch(call, operations).await?),
             Self::Config => line(&config::Host::get(call)?),

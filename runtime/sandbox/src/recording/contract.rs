@@ -1,10 +1,13 @@
 //! From the contract's types to those of recordings, and answers back. Entry points: the `From` implementations, and [`Answered`].
 
 use super::{
-    Answer, ApiError, ApplyOptions, ClusterInfo, Code, DeleteOptions, Event, GetOptions, Key, Kind,
-    ListOptions, Mode, Operation, PatchType, Projection, Propagation, Selection, WriteOptions,
+    Answer, ApiError, ApplyOptions, ClusterInfo, Code, DeleteOptions, Event, GetOptions, HttpBody,
+    HttpRequest, Key, Kind, ListOptions, Mode, Operation, PatchType, Projection, Propagation,
+    Selection, WriteOptions,
 };
-use crate::contract::windlass::runtime::{client as wit, fleet, types};
+use crate::contract::windlass::runtime::{client as wit, fleet, http, types};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 impl From<types::GroupVersionKind> for Kind {
     fn from(kind: types::GroupVersionKind) -> Self {
@@ -354,6 +357,68 @@ impl Answered for wit::Reply {
             Answer::Page { .. } => wit::ListPage::replayed(answer).map(Self::Page),
             _ => None,
         }
+    }
+}
+
+impl From<Vec<u8>> for HttpBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Base64(STANDARD.encode(error.as_bytes())),
+        }
+    }
+}
+
+impl HttpBody {
+    /// Its bytes. `None`: it is not base64.
+    fn bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Text(text) => Some(text.into_bytes()),
+            Self::Base64(text) => STANDARD.decode(text).ok(),
+        }
+    }
+}
+
+impl From<http::Request> for HttpRequest {
+    fn from(request: http::Request) -> Self {
+        Self {
+            method: request.method,
+            url: request.url,
+            headers: request.headers,
+            body: request.body.into(),
+            timeout_ms: request.timeout_ms,
+        }
+    }
+}
+
+impl Answered for http::Response {
+    fn bytes(&self) -> usize {
+        let header = |(name, value): &(String, String)| name.len() + value.len();
+        self.headers.iter().map(header).sum::<usize>() + self.body.len()
+    }
+
+    fn recorded(&self) -> Answer {
+        Answer::Http {
+            status: self.status,
+            headers: self.headers.clone(),
+            body: self.body.clone().into(),
+        }
+    }
+
+    fn replayed(answer: Answer) -> Option<Self> {
+        let Answer::Http {
+            status,
+            headers,
+            body,
+        } = answer
+        else {
+            return None;
+        };
+        Some(Self {
+            status,
+            headers,
+            body: body.bytes()?,
+        })
     }
 }
 

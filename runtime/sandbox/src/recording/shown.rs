@@ -1,6 +1,6 @@
 //! A line about each call: what it does, to what, where. Entry points: the `Display` implementations.
 
-use super::{Asked, Event, Key, Kind, Operation, Text};
+use super::{Asked, Event, HttpRequest, Key, Kind, Operation, Text};
 use serde::Deserialize;
 use std::fmt;
 
@@ -42,6 +42,10 @@ impl fmt::Display for Asked {
                 selected(f, &None, label_selector)
             }
             Self::Open { cluster } => write!(f, "open {}", In(cluster)),
+            Self::Http(HttpRequest { method, url, .. }) => {
+                let (url, _) = url.split_once('?').unwrap_or((url, ""));
+                write!(f, "{method} {url}")
+            }
             Self::FleetBatch { operations } => {
                 let count = operations.len();
                 write!(f, "batch of {count} over the fleet")?;

@@ -44,6 +44,7 @@ pub(crate) fn put_into(recording: &mut Recording, known: &[String]) -> Result<()
         let Step::Call { asked, answer } = step else {
             continue;
         };
+        in_headers(asked, answer, &mut values);
         for (operation, answer) in pairs(asked, answer) {
             let before = values.len();
             in_write(operation, &mut values);
@@ -99,6 +100,13 @@ pub(crate) fn without_secrets(mut asked: Asked) -> Asked {
             text.0.replace_range(range, "\"(a value of a Secret)\"");
         }
     };
+    if let Asked::Http(request) = &mut asked {
+        let secret = request
+            .headers
+            .iter_mut()
+            .filter(|(name, _)| is_credential(name));
+        secret.for_each(|(_, value)| value.clear());
+    }
     for (operation, _) in pairs(&mut asked, &mut Answer::Nothing) {
         if !is_secret(kind(operation)) {
             continue;
@@ -112,6 +120,37 @@ pub(crate) fn without_secrets(mut asked: Asked) -> Asked {
         }
     }
     asked
+}
+
+/// Whether a header of a request or a response is there to prove who somebody is.
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = [
+        "authorization",
+        "cookie",
+        "token",
+        "secret",
+        "password",
+        "api-key",
+        "apikey",
+        "signature",
+    ];
+    words.iter().any(|word| name.contains(word))
+}
+
+/// Hides the credentials that a guest sends to servers that are no API servers, and those that it gets.
+fn in_headers(asked: &mut Asked, answer: &mut Answer, values: &mut Values) {
+    let mut hide = |headers: &mut Vec<(String, String)>| {
+        for (_, value) in headers.iter_mut().filter(|(name, _)| is_credential(name)) {
+            *value = values.stand_in(value);
+        }
+    };
+    if let Asked::Http(request) = asked {
+        hide(&mut request.headers);
+    }
+    if let Answer::Http { headers, .. } = answer {
+        hide(headers);
+    }
 }
 
 /// The operations of a call with their answers, as far as it has some.
@@ -218,7 +257,7 @@ fn names(recording: &Recording) -> BTreeSet<String> {
                 names.extend(event.key.namespace.clone());
                 Vec::new()
             }
-            Asked::Clusters { .. } => Vec::new(),
+            Asked::Clusters { .. } | Asked::Http(_) => Vec::new(),
         };
         for operation in operations {
             names.extend(match operation {

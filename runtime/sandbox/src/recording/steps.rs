@@ -85,6 +85,49 @@ pub enum Asked {
         /// What it asks for, in order, each with its cluster.
         operations: Vec<(String, Operation)>,
     },
+    /// `http.send`.
+    Http(HttpRequest),
+}
+
+/// A call of a server that is no API server, without the headers that the rule adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpRequest {
+    /// As `GET`.
+    pub method: String,
+    /// Where to.
+    pub url: String,
+    /// Names and values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "HttpBody::is_empty")]
+    pub body: HttpBody,
+    /// The caller's limit, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+}
+
+/// The body of a request or of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum HttpBody {
+    /// A text.
+    Text(String),
+    /// Bytes that are no text, in base64.
+    Base64(String),
+}
+
+impl HttpBody {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+}
+
+impl Default for HttpBody {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
 }
 
 /// What a call asks of one cluster.
@@ -372,6 +415,17 @@ pub enum Answer {
     Clusters(Vec<ClusterInfo>),
     /// One answer for each operation of a batch.
     Batch(Vec<Answer>),
+    /// Of a server that is no API server.
+    Http {
+        /// As 200.
+        status: u16,
+        /// Names and values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        headers: Vec<(String, String)>,
+        /// The body.
+        #[serde(default, skip_serializing_if = "HttpBody::is_empty")]
+        body: HttpBody,
+    },
     /// An error.
     Error(ApiError),
     /// The run ended while it waited for the answer.

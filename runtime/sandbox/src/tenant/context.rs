@@ -10,6 +10,7 @@ use crate::guest_clock::GuestClock;
 use crate::journal::LogRate;
 use crate::options::Limits;
 use crate::tenant::denials::Denials;
+use crate::tenant::outside::Outside;
 use crate::tenant::recordings::Recordings;
 use crate::tenant::usage::{Limit, Usage};
 use crate::tenant::{Tenant, bucket};
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use windlass_fleet::api::ApiError;
 use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
 use windlass_fleet::grant::{Denied, Right, Verb};
+use windlass_fleet::outbound::HttpGrant;
 use windlass_fleet::{ApiCode, Cluster, ControllerName, Grant, GroupVersionKind};
 
 /// The host's side of one guest. The same for all calls until the configuration changes.
@@ -31,6 +33,8 @@ pub(crate) struct GuestContext {
     pub(crate) name: ControllerName,
     /// The grant of its configuration. It may have been restricted since: [`GuestContext::grant`].
     pub(crate) given: Arc<Grant>,
+    /// The same for servers that are no API servers: [`GuestContext::http`].
+    pub(crate) given_http: Arc<HttpGrant>,
     /// JSON.
     pub(crate) config: Arc<str>,
     pub(crate) limits: Limits,
@@ -54,11 +58,16 @@ pub(crate) struct History {
     pub(crate) door: Doorkeeper,
     /// The grant in effect, which also bounds calls of earlier configurations. `None`: the guest does not serve yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
+    /// The same for servers that are no API servers.
+    pub(crate) latest_http: Arc<ArcSwapOption<HttpGrant>>,
+    /// Calls to such servers.
+    pub(crate) outside: Arc<Outside>,
     /// Recordings of its runs.
     pub(crate) recordings: Arc<Recordings>,
 }
 
 impl GuestContext {
+    /// A guest that calls no server but API servers.
     pub(crate) fn new(
         tenant: Arc<Tenant>,
         name: ControllerName,
@@ -67,20 +76,50 @@ impl GuestContext {
         limits: Limits,
         history: History,
     ) -> Arc<Self> {
+        Arc::new(Self::with(tenant, name, grant, config, limits, history))
+    }
+
+    pub(crate) fn with(
+        tenant: Arc<Tenant>,
+        name: ControllerName,
+        grant: Arc<Grant>,
+        config: Arc<str>,
+        limits: Limits,
+        history: History,
+    ) -> Self {
         let requests = Mutex::new(bucket(limits.requests_per_second));
         let log = limits.log_rate();
         let log = log.map(|rate| Arc::new(LogRate::new(rate, Instant::now())));
-        Arc::new(Self {
+        Self {
             tenant,
             name,
             given: grant,
+            given_http: Arc::default(),
             config,
             limits,
             history,
             requests,
             log,
             primary: OnceLock::new(),
-        })
+        }
+    }
+
+    /// The same guest, which may call other servers too.
+    pub(crate) fn calling(self, http: Arc<HttpGrant>) -> Self {
+        Self {
+            given_http: http,
+            ..self
+        }
+    }
+
+    /// What it may call besides API servers: the grant of its configuration, restricted to the latest one.
+    pub(crate) fn http(&self) -> Arc<HttpGrant> {
+        match &*self.history.latest_http.load() {
+            Some(latest) if !Arc::ptr_eq(latest, &self.given_http) => {
+                Arc::new(self.given_http.and(latest))
+            }
+            _ => self.given_http.clone(),
+        }
     }
 
     /// Notes, for a grant that does, that the guest asks in one cluster for another one. A rule that opens that one may grant the least of what

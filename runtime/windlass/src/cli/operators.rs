@@ -124,6 +124,9 @@ pub(crate) struct PlanArgs {
     /// Ask the servers about each change with dryRun=All: show what they would refuse or keep with other fields
     #[arg(long)]
     pub(crate) server_dry_run: bool,
+    /// Let GET and HEAD of this host through, where a rule of a Reconciler allows them (repeatable); a plan calls no other server
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_http: Vec<String>,
     /// How long to wait until nothing is left to do, without the time to load guests
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub(crate) timeout: Interval,

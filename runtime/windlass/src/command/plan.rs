@@ -5,13 +5,14 @@
 //!
 //! * `forks`: the copies, of as many clusters at a time as `batches` says. `revision`: what is planned in place of the documents.
 //! * `difference`: what differs in an object; `result`: equal differences of many clusters as one; `text` and `markdown` show it.
-//! * `dry_run`: what the real servers say of it.
+//! * `dry_run`: what the real servers say of it. `outside`: the end of calls to servers that are no API servers.
 
 mod batches;
 mod difference;
 mod dry_run;
 mod forks;
 mod markdown;
+mod outside;
 mod result;
 mod revision;
 mod text;
@@ -28,6 +29,7 @@ use crate::status::process::raise_descriptor_limit;
 use anyhow::{Result, bail};
 use batches::Batches;
 use forks::Forks;
+use outside::PlanDoor;
 use result::Plan;
 use revision::Revision;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -41,7 +43,7 @@ use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterFilter;
 use windlass_fleet::{ClusterName, kubectl};
-use windlass_sandbox::{NativeGuests, Options};
+use windlass_sandbox::{Doorkeeper, NativeGuests, Options};
 
 /// Something changes, and `--detailed-exitcode` asks.
 const CHANGES: u8 = 2;
@@ -196,7 +198,10 @@ impl Planning {
             needs: None,
             rehearsal: Some(Arc::new(rehearsal)),
             natives: NativeGuests::default(),
-            engine: self.engine.clone(),
+            engine: Options {
+                door: Doorkeeper::new(Arc::new(PlanDoor::new(&self.args.allow_http))),
+                ..self.engine.clone()
+            },
             stop: self.stop.clone(),
         }
     }

@@ -1,5 +1,6 @@
 //! `windlass test`: runs a guest's component against an in-memory fleet, and compares the result. Entry point: [`execute`].
 
+mod answers;
 mod crash;
 mod junit;
 mod recordings;

@@ -90,7 +90,7 @@ pub(crate) struct Objects {
     pub(crate) objects: Vec<Object>,
     /// The namespaces, with their labels.
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    /// What Reconcilers name in `configFrom`.
+    /// What Reconcilers name in `configFrom` and in headers of `http`.
     pub(crate) values: BTreeMap<ValueSource, Values>,
 }
 
@@ -156,24 +156,35 @@ impl Object {
 
     /// The Secrets and ConfigMaps that it names, valid or not.
     pub(crate) fn sources(&self) -> impl Iterator<Item = ValueSource> + '_ {
-        let listed = self
-            .spec
-            .as_ref()
-            .and_then(|spec| spec["configFrom"].as_array());
-        listed.into_iter().flatten().filter_map(|source| {
-            let field = |field: &str| source[field].as_str();
-            let (kind, name) = match (field("secret"), field("configMap")) {
-                (Some(name), None) => ("Secret", name),
-                (None, Some(name)) => ("ConfigMap", name),
-                _ => return None,
-            };
-            Some(ValueSource {
-                kind,
-                namespace: self.namespace.clone()?,
-                name: name.to_owned(),
+        let spec = self.spec.as_ref();
+        let headers = items(spec, "http").flat_map(|rule| items(Some(rule), "headers"));
+        items(spec, "configFrom")
+            .chain(headers)
+            .filter_map(|source| {
+                let field = |field: &str| source[field].as_str();
+                let (kind, name) = match (field("secret"), field("configMap")) {
+                    (Some(name), None) => ("Secret", name),
+                    (None, Some(name)) => ("ConfigMap", name),
+                    _ => return None,
+                };
+                self.source(kind, name)
             })
+    }
+
+    /// A Secret or a ConfigMap of its namespace.
+    fn source(&self, kind: &'static str, name: &str) -> Option<ValueSource> {
+        Some(ValueSource {
+            kind,
+            namespace: self.namespace.clone()?,
+            name: name.to_owned(),
         })
     }
+}
+
+/// The items of a list in a spec, valid or not.
+fn items<'a>(of: Option<&'a Json>, field: &str) -> impl Iterator<Item = &'a Json> {
+    let list = of.and_then(|of| of.get(field)?.as_array());
+    list.into_iter().flatten()
 }
 
 impl Accepted {

@@ -3,13 +3,15 @@
 
 use super::LoadFailure;
 use crate::config::kinds::{
-    Ceiling, GuestsSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec, TenantClusters, TenantSpec,
+    Ceiling, GuestsSpec, HttpRuleSpec, Impersonate, Origin, ReconcilerSpec, RuleSpec,
+    TenantClusters, TenantSpec, http_rules,
 };
 use crate::config::load::Configuration;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::grant::ClusterBound;
+use windlass_fleet::outbound::HttpGrant;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{Grant, Rule};
 use windlass_registry::GuestPolicy;
@@ -23,6 +25,8 @@ const LONGEST_NATIVE_RUN: Duration = Duration::from_secs(86_400);
 pub(crate) struct TenantPolicy {
     /// The rules that bound their grants; none: no bound.
     pub(crate) ceiling: Option<Vec<RuleSpec>>,
+    /// The rules that bound what they call besides API servers; none: no bound.
+    pub(crate) http: Option<Vec<HttpRuleSpec>>,
     /// The identity that their calls impersonate.
     pub(crate) impersonate: Option<Impersonate>,
     /// The bounds of their limits.
@@ -40,15 +44,18 @@ impl TenantPolicy {
         let guests = spec.guests.as_ref();
         let guests = guests.map_or_else(GuestPolicy::default, GuestsSpec::policy);
         let (ceiling, clusters) = (spec.rules.clone(), spec.clusters.clone());
-        let (ceiling, clusters) = match origin {
-            Origin::File => (ceiling, clusters),
+        let http = spec.http.as_ref().map(|http| http.to_vec());
+        let (ceiling, clusters, http) = match origin {
+            Origin::File => (ceiling, clusters, http),
             Origin::Cluster => (
                 Some(ceiling.unwrap_or_default()),
                 Some(clusters.unwrap_or_default()),
+                Some(http.unwrap_or_default()),
             ),
         };
         Self {
             ceiling,
+            http,
             impersonate: spec.impersonate.clone(),
             limits: spec.limits.per_reconciler.clone(),
             guests: GuestPolicy {
@@ -70,6 +77,7 @@ impl TenantPolicy {
             None if tenant == "default" => Self::of(&TenantSpec::default(), origin),
             None => Self {
                 ceiling: Some(Vec::new()),
+                http: Some(Vec::new()),
                 ..Self::default()
             },
         }
@@ -105,6 +113,14 @@ impl TenantPolicy {
         let identity = identity.transpose().map_err(LoadFailure::permanent)?;
         Ok(grant.impersonate(identity))
     }
+
+    /// What a reconciler with these rules may call besides API servers, within the policy.
+    fn http(&self, rules: &[HttpRuleSpec]) -> Result<HttpGrant, LoadFailure> {
+        let bound = self.http.as_deref().map(http_rules).transpose();
+        let bound = bound.map_err(LoadFailure::permanent)?;
+        let rules = http_rules(rules).map_err(LoadFailure::permanent)?;
+        Ok(HttpGrant::new(rules, bound))
+    }
 }
 
 /// What a reconciler may do and use, by its document and its tenant's policy.
@@ -128,6 +144,7 @@ impl ControllerPolicy {
         Ok(Self {
             rights: Rights {
                 grant: Arc::new(tenant.grant(&spec.rules)?),
+                http: Arc::new(tenant.http(&spec.http)?),
                 limits,
                 isolation: spec.isolation.guests(),
             },

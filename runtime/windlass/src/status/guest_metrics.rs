@@ -113,6 +113,16 @@ impl Collector for GuestMetrics {
         let help = "How often a reconciler's calls hit a limit.";
         let name = "windlass_guest_limit_hits";
         write(&mut encoder, name, help, MetricType::Counter, hits)?;
+        let calls = guests.iter().flat_map(|guest| {
+            let calls = guest.http_calls.iter();
+            calls.map(move |(end, count)| {
+                let [tenant, reconciler] = of(guest);
+                ([tenant, reconciler, ("end", *end)], *count as f64)
+            })
+        });
+        let help = "Calls of a reconciler to servers that are no API servers.";
+        let name = "windlass_guest_http_calls";
+        write(&mut encoder, name, help, MetricType::Counter, calls)?;
         documents(&mut encoder, &self.statuses.all())?;
         let tenants = self.guest_registry.tenants();
         for (name, help, kind, read) in TENANT {

@@ -176,6 +176,7 @@ impl Job {
             tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
             name: ControllerName::new("counts")?,
             grant: Arc::new(Grant::all()),
+            http: Arc::default(),
             config: config.to_string(),
             limits: Limits::default(),
             isolation: Isolation::Fresh,

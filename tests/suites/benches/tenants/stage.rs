@@ -67,6 +67,7 @@ impl Stage {
             tenant: Tenant::new(tenant, &TenantLimits::default()),
             name: ControllerName::new("guest")?,
             grant: Arc::new(grant),
+            http: Arc::default(),
             config: setup.config.to_owned(),
             limits: setup.limits,
             isolation: setup.isolation,

@@ -71,6 +71,7 @@ impl Component {
             ),
             name: ControllerName::new("conformance").expect("a reconciler's name"),
             grant: Arc::new(Grant::new(rules())),
+            http: Arc::default(),
             config: self.config.to_string(),
             limits,
             isolation: self.isolation,

@@ -53,6 +53,18 @@ impl ConfigMaps {
         Ok(())
     }
 
+    /// Creates one that the guest `test-calls` runs for.
+    pub(crate) async fn run_script(&self, name: &str) -> Result<()> {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"test.windlass.dev/run": "yes"}},
+        });
+        self.api
+            .create(&PostParams::default(), &serde_json::from_value(map)?)
+            .await?;
+        Ok(())
+    }
+
     /// Asks in another's name.
     pub(crate) async fn ask_again(&self, name: &str, who: &str) -> Result<()> {
         let patch = json!({"metadata": {"labels": {"hello.windlass.dev/greet": who}}});

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Hook, Server};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::manager::{Builder, ManagerOptions};
+use windlass_fleet::outbound::HttpGrant;
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Failure, Grant, Reconciler, Request, Rule,
     TenantName,
@@ -165,6 +166,7 @@ impl Stage {
             name: name.replace('/', "-"),
             config: json!({}),
             rules: vec![rule("", &["configmaps"], &["*"], "*")],
+            http: Arc::default(),
             limits: Limits {
                 timeout: Duration::from_secs(5),
                 ..Limits::default()
@@ -203,6 +205,7 @@ pub(crate) struct GuestBuilder<'a> {
     name: String,
     config: Value,
     rules: Vec<Rule>,
+    http: Arc<HttpGrant>,
     limits: Limits,
     controller: ControllerOptions,
     tenant: TenantLimits,
@@ -222,6 +225,13 @@ impl GuestBuilder<'_> {
 
     pub(crate) fn rules(self, rules: Vec<Rule>) -> Self {
         Self { rules, ..self }
+    }
+
+    pub(crate) fn http(self, http: HttpGrant) -> Self {
+        Self {
+            http: Arc::new(http),
+            ..self
+        }
     }
 
     pub(crate) fn name(self, name: &str) -> Self {
@@ -276,6 +286,7 @@ impl GuestBuilder<'_> {
             tenant,
             name: ControllerName::new(&self.name)?,
             grant: Arc::new(Grant::new(self.rules.clone())),
+            http: self.http.clone(),
             config: self.config.to_string(),
             limits: self.limits.clone(),
             isolation: self.isolation,

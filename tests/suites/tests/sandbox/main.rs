@@ -17,6 +17,7 @@ mod mutate;
 mod mutated;
 mod grants;
 mod handles;
+mod http;
 mod huge;
 mod javascript;
 mod limits;

@@ -44,6 +44,7 @@ fn maps(verbs: &[&str]) -> Vec<Rule> {
 fn rights(rules: Vec<Rule>) -> Rights {
     Rights {
         grant: Arc::new(Grant::new(rules)),
+        http: Arc::default(),
         limits: Limits::default(),
         isolation: Isolation::Fresh,
     }
@@ -201,6 +202,7 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
     // Less time than the call takes, other rights, another config, other instances.
     let options = GuestOptions {
         grant: rights(maps(&["get", "list", "watch"])).grant,
+        http: Arc::default(),
         config: json!({"steps": [read, create("after")]}).to_string(),
         limits: Limits {
             timeout: LATE * 2 / 3,

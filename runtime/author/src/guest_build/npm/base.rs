@@ -20,6 +20,12 @@ import * as fleet from 'windlass:runtime/fleet@0.1.0';
 hosts['windlass:runtime/fleet@0.1.0'] = fleet;
 ";
 
+/// What it has besides in a world with calls of servers that are no API servers.
+const HTTP: &str = "
+import * as http from 'windlass:runtime/http@0.1.0';
+hosts['windlass:runtime/http@0.1.0'] = http;
+";
+
 /// What it has besides in a world with a mapper.
 const MAPPER: &str = "
 export { mapper };
@@ -88,7 +94,8 @@ impl Base<'_> {
 
 /// The module of the base for a world.
 fn text(world: World) -> String {
-    let fleet = if world.has_fleet() { FLEET } else { "" };
-    let mapper = if world.has_mapper() { MAPPER } else { "" };
-    [TEXT, fleet, mapper].concat()
+    let fleet = if world.fleet { FLEET } else { "" };
+    let mapper = if world.mapper { MAPPER } else { "" };
+    let http = if world.http { HTTP } else { "" };
+    [TEXT, fleet, http, mapper].concat()
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The interface of the host that only some worlds have.
 const FLEET: &str = "windlass:runtime/fleet@";
+const HTTP: &str = "windlass:runtime/http@";
 
 /// What only a module has, and no function.
 const OF_MODULES: &str = "import.meta";
@@ -116,25 +117,36 @@ impl Bundle {
                 "it exports no reconciler: export const reconciler = defineReconciler({…})",
             );
         }
-        let fleet = self
-            .imports
-            .iter()
-            .any(|import| import.path.starts_with(FLEET));
-        let fits = match (fleet, exports("mapper")) {
-            (false, false) => World::Reconcile,
-            (true, false) => World::FleetReconcile,
-            (false, true) => World::MappedReconcile,
-            (true, true) => World::MappedFleetReconcile,
+        let imports = |interface: &str| {
+            self.imports
+                .iter()
+                .any(|import| import.path.starts_with(interface))
+        };
+        let fits = World {
+            fleet: imports(FLEET),
+            mapper: exports("mapper"),
+            http: imports(HTTP),
         };
         let Some(chosen) = chosen else {
             return Ok(fits);
         };
-        if fleet && !chosen.has_fleet() {
-            return Err(
+        for (imports, has, why) in [
+            (
+                fits.fleet,
+                chosen.fleet,
                 "it imports windlass-sdk/fleet: leave \"world\" out of package.json, and it is built for the world that it fits",
-            );
+            ),
+            (
+                fits.http,
+                chosen.http,
+                "it imports windlass-sdk/http: leave \"world\" out of package.json, and it is built for the world that it fits",
+            ),
+        ] {
+            if imports && !has {
+                return Err(why);
+            }
         }
-        match (exports("mapper"), chosen.has_mapper()) {
+        match (exports("mapper"), chosen.mapper) {
             (false, true) => Err("it exports no mapper: export const mapper = defineMapper(…)"),
             (true, false) => Err(
                 "it exports a mapper: leave \"world\" out of package.json, and it is built for the world that it fits",
@@ -160,32 +172,39 @@ mod tests {
             ["reconciler"].as_slice(),
             ["mapper", "reconciler"].as_slice(),
         );
-        let (client, fleet) = (
+        let (client, fleet, http) = (
             "windlass:runtime/client@0.1.0",
             "windlass:runtime/fleet@0.1.0",
+            "windlass:runtime/http@0.1.0",
         );
+        let world = |name: &str| World::try_from(name.to_owned()).unwrap();
         for (exports, import, fits) in [
-            (plain, client, World::Reconcile),
-            (plain, fleet, World::FleetReconcile),
-            (both, client, World::MappedReconcile),
-            (both, fleet, World::MappedFleetReconcile),
+            (plain, client, world("reconcile")),
+            (plain, fleet, world("fleet-reconcile")),
+            (both, client, world("mapped-reconcile")),
+            (both, fleet, world("mapped-fleet-reconcile")),
+            (plain, http, world("http-reconcile")),
         ] {
             let bundle = bundle(exports, import);
             assert_eq!(bundle.world(None), Ok(fits));
             assert_eq!(bundle.world(Some(fits)), Ok(fits));
         }
-        let more = Some(World::FleetReconcile);
-        assert_eq!(bundle(plain, client).world(more), Ok(World::FleetReconcile));
+        let more = Some(world("fleet-reconcile"));
+        assert_eq!(
+            bundle(plain, client).world(more),
+            Ok(world("fleet-reconcile"))
+        );
         for (exports, import, chosen, why) in [
             ([].as_slice(), client, None, "no reconciler"),
             (
                 plain,
                 fleet,
-                Some(World::MappedReconcile),
+                Some(world("mapped-reconcile")),
                 "windlass-sdk/fleet",
             ),
-            (plain, client, Some(World::MappedReconcile), "no mapper"),
-            (both, client, Some(World::Reconcile), "a mapper"),
+            (plain, http, Some(world("reconcile")), "windlass-sdk/http"),
+            (plain, client, Some(world("mapped-reconcile")), "no mapper"),
+            (both, client, Some(world("reconcile")), "a mapper"),
         ] {
             let said = bundle(exports, import).world(chosen).unwrap_err();
             assert!(said.contains(why), "{said}");

@@ -92,8 +92,7 @@ impl Base<'_> {
         if !self.is_there(folders, names, tool).await? {
             return Ok(Made::Not);
         }
-        let program =
-            json!({"entry": self.entry, "mapper": self.world.has_mapper(), "folders": folders});
+        let program = json!({"entry": self.entry, "mapper": self.world.mapper, "folders": folders});
         let (base, guest) = (self.component(), built_path(&self.source.guest));
         let taken = sandbox.snapshot(&base, &guest, &program.to_string()).await;
         let bytes = match taken {
@@ -141,7 +140,7 @@ impl Base<'_> {
                 .map_err(io_error(&path))
                 .map(|()| path)
         };
-        let more = if self.world.has_mapper() { MAPPER } else { "" };
+        let more = if self.world.mapper { MAPPER } else { "" };
         let text = write(EXPORTS, format!("{TEXT}{more}"))?;
         let sdk = Some(self.source.package.join(MODULES[1])).filter(|sdk| sdk.is_dir());
         let mut words = vec![PACKAGE.1, self.world.name()];

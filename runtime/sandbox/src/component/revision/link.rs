@@ -11,7 +11,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 /// The interfaces of the contract that a guest may import.
-const IMPORTS: [&str; 6] = ["types", "client", "fleet", "config", "clock", "log"];
+const IMPORTS: [&str; 7] = ["types", "client", "fleet", "http", "config", "clock", "log"];
 /// The parts of WASI 0.2 that guests are given.
 const WASI: [&str; 6] = ["io", "cli", "clocks", "random", "filesystem", "sockets"];
 /// The version of the contract that is served: its minor version, as patch versions only add functions.

@@ -4,7 +4,7 @@
 //! it is long and all of it is a value, and no number is.
 
 use super::SHORTEST;
-use crate::recording::{Answer, ApiError, Asked, Event, Key, Operation, Step, Text};
+use crate::recording::{Answer, ApiError, Asked, Event, HttpBody, Key, Operation, Step, Text};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::collections::BTreeMap;
 
@@ -209,6 +209,21 @@ impl Hide {
             }
             Asked::Clusters { label_selector } => self.maybe(label_selector),
             Asked::Open { cluster } => self.string(cluster),
+            Asked::Http(request) => {
+                self.string(&mut request.url);
+                self.headers(&mut request.headers);
+                self.body(&mut request.body);
+            }
+        }
+    }
+
+    fn headers(&self, headers: &mut [(String, String)]) {
+        headers.iter_mut().for_each(|(_, value)| self.string(value));
+    }
+
+    fn body(&self, body: &mut HttpBody) {
+        match body {
+            HttpBody::Text(text) | HttpBody::Base64(text) => self.string(text),
         }
     }
 
@@ -248,6 +263,10 @@ impl Hide {
                 }
             }
             Answer::Batch(answers) => answers.iter_mut().for_each(|answer| self.answer(answer)),
+            Answer::Http { headers, body, .. } => {
+                self.headers(headers);
+                self.body(body);
+            }
             Answer::Error(error) => self.error(error),
             Answer::Nothing | Answer::Unanswered => {}
         }

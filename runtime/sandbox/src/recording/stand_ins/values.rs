@@ -95,7 +95,7 @@ impl Values {
     }
 
     /// The stand-in of a value that is text.
-    fn stand_in(&mut self, value: &str) -> String {
+    pub(super) fn stand_in(&mut self, value: &str) -> String {
         let stand_in = self.noise.text(value);
         if self.hidden.insert(value.as_bytes().to_vec()) {
             self.add(value, &stand_in);

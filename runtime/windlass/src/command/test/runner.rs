@@ -1,5 +1,6 @@
 //! Runs the cases of a project. Entry point: [`Runner`].
 
+use super::answers::AnswersDoor;
 use super::crash::{Crash, Stage};
 use crate::cli::IdleArgs;
 use crate::command::replay::Guests;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_author::cases::{Case, DOCUMENTS, Difference, Pause};
 use windlass_author::guest_build::{GuestBuilder, build, state_folder};
 use windlass_author::seed::unreadable;
-use windlass_sandbox::{GuestClock, NativeGuests, Options};
+use windlass_sandbox::{Doorkeeper, GuestClock, NativeGuests, Options};
 
 /// After so many failures in a row, within some seconds, a further attempt is no use either: in memory nobody else changes anything.
 const MOST_FAILURES: u32 = 10;
@@ -127,6 +128,7 @@ impl Runner {
             engine: Options {
                 // Each case begins with the machine's time.
                 clock: GuestClock::default(),
+                door: Doorkeeper::new(Arc::new(AnswersDoor::new(case))),
                 ..self.engine.clone()
             },
             stop: self.stop.clone(),

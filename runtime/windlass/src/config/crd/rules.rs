@@ -78,6 +78,17 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ("ConfigSource", "secret", Form("^[^/]+$")),
     ("ConfigSource", "configMap", Form("^[^/]+$")),
     ("ConfigSource", "key", Form("^[^/]+$")),
+    ("HttpRuleSpec", "hosts", Each("^([*][.])?[A-Za-z0-9._:-]+$")),
+    ("HttpRuleSpec", "methods", Each("^[A-Z]+$")),
+    ("HttpRuleSpec", "paths", Each("^/[^?#\\s]*$")),
+    (
+        "HttpRuleSpec",
+        "addresses",
+        Each("^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"),
+    ),
+    ("HttpHeaderSpec", "name", Form("^[A-Za-z0-9-]+$")),
+    ("HttpHeaderSpec", "secret", Form("^[^/]+$")),
+    ("HttpHeaderSpec", "key", Form("^[^/]+$")),
     ("ClustersSpec", "names", List),
     ("RuleSpec", "apiGroups", List),
     ("RuleSpec", "resources", ListOf("^[^A-Z\\s]+$")),
@@ -227,6 +238,11 @@ const RULES: &[(&str, &str, &str)] = &[
         "ConfigSource",
         "has(self.secret) != has(self.configMap)",
         "give exactly one of secret and configMap",
+    ),
+    (
+        "HttpHeaderSpec",
+        "has(self.value) ? !has(self.secret) && !has(self.key) && !has(self.prefix) : has(self.secret) && has(self.key)",
+        "give exactly one of value, and secret with key",
     ),
 ];
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 /// The end of what has no upper bound.
@@ -142,6 +142,13 @@ impl<T, const LEAST: usize, const MOST: usize> Deref for Items<T, LEAST, MOST> {
 
     fn deref(&self) -> &[T] {
         &self.0
+    }
+}
+
+/// The items can change, and their number cannot.
+impl<T, const LEAST: usize, const MOST: usize> DerefMut for Items<T, LEAST, MOST> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
     }
 }
 

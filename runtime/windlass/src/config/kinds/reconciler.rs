@@ -3,8 +3,8 @@
 use crate::config::kinds::bounded::SECOND;
 use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{
-    Class, Interval, IsolationSpec, Items, Origin, ReconcilerLimits, RecordSpec, Refusal, RuleSpec,
-    Within, rules,
+    Class, HttpRuleSpec, Interval, IsolationSpec, Items, Origin, ReconcilerLimits, RecordSpec,
+    Refusal, RuleSpec, Within, http, rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub(crate) struct ReconcilerSpec {
     /// Its rights; a call that no rule grants is denied. Default: nothing.
     #[serde(default)]
     pub(crate) rules: Vec<RuleSpec>,
+    /// Servers that it may call besides API servers, and how; a call that no rule allows is denied. Default: none.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) http: Items<HttpRuleSpec, 0, 32>,
     /// Passed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
@@ -154,6 +157,7 @@ impl ReconcilerSpec {
         self.guest.check(origin)?;
         ConfigSource::check_all(&self.config_from, origin)?;
         rules::check(&self.rules)?;
+        http::check(&self.http, origin, false)?;
         if self.clusters.local == Some(false) && self.clusters.provider == Some(false) {
             return Err(Refusal::new(
                 "spec.clusters",

@@ -1,7 +1,9 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
 use crate::config::kinds::guests::GuestsSpec;
-use crate::config::kinds::{Class, Origin, Refusal, RuleSpec, TenantLimits, Within, rules};
+use crate::config::kinds::{
+    Class, HttpRuleSpec, Items, Origin, Refusal, RuleSpec, TenantLimits, Within, http, rules,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +21,8 @@ pub(crate) struct TenantSpec {
     pub(crate) limits: TenantLimits,
     /// A ceiling for the rules of its reconcilers. Default: none for Reconcilers in files; those in a cluster are granted nothing.
     pub(crate) rules: Option<Vec<RuleSpec>>,
+    /// A ceiling for the http of its reconcilers. Default: none for Reconcilers in files; those in a cluster may call no server.
+    pub(crate) http: Option<Items<HttpRuleSpec, 0, 64>>,
     /// The user in whose name its reconcilers call servers. Default: the user of the cluster's credentials.
     pub(crate) impersonate: Option<Impersonate>,
     /// Where the guests of its reconcilers may come from, and who must have signed them. Default: anywhere, and nobody.
@@ -188,6 +192,8 @@ impl TenantSpec {
         self.clusters
             .as_ref()
             .map_or(Ok(()), TenantClusters::check)?;
+        let http = self.http.as_deref().unwrap_or_default();
+        http::check(http, origin, true)?;
         rules::check(self.rules.as_deref().unwrap_or_default())
     }
 }

@@ -1,7 +1,7 @@
 //! A Reconciler of the cluster: whose it is, its guest and its config. Entry point: [`Accepted::reconciler`].
 
 use super::{Accepted, Object, Objects, Refused, ValueSource, Values};
-use crate::config::kinds::{ConfigSource, ReconcilerSpec};
+use crate::config::kinds::{ConfigSource, ReconcilerSpec, http_rules};
 use crate::config::load::{Configuration, Document, Spec, read_object};
 use serde_json::{Map, Value as Json};
 use std::path::PathBuf;
@@ -71,8 +71,39 @@ fn complete(
             (spec.config, spec.secrets) = (Some(config), secrets);
             (document.has_secrets, document.config) = (true, None);
         }
+        document.has_secrets |= complete_headers(spec, object, objects)?;
     }
     Ok(document)
+}
+
+/// Gives the headers that a Secret has the value for their values, which recordings must not show. Whether there are any.
+fn complete_headers(
+    spec: &mut ReconcilerSpec,
+    object: &Object,
+    objects: &Objects,
+) -> Result<bool, Refused> {
+    let before = spec.secrets.len();
+    for rule in spec.http.iter_mut() {
+        for header in rule.headers.iter_mut() {
+            let (Some(secret), Some(key)) = (header.secret.take(), header.key.take()) else {
+                continue;
+            };
+            let from = object.source("Secret", &secret);
+            let from = from.ok_or_else(|| Refused::new("Invalid", "it has no namespace"))?;
+            let text = text(&key, &from, "http", objects)?;
+            let value = text.trim_end_matches(['\r', '\n']);
+            spec.secrets.push(value.to_owned());
+            header.value = Some(format!(
+                "{}{value}",
+                header.prefix.take().unwrap_or_default()
+            ));
+        }
+    }
+    http_rules(&spec.http).map_err(|error| {
+        let message = format!("spec.http cannot be used: {}: {error}", error.field);
+        Refused::new("Invalid", message)
+    })?;
+    Ok(spec.secrets.len() > before)
 }
 
 /// The path of a guest of the platform.
@@ -121,7 +152,24 @@ fn texts(value: &Json, into: &mut Vec<String>) {
 
 /// A value, which is a mapping. Its text is in no message.
 fn value(source: &ConfigSource, from: &ValueSource, objects: &Objects) -> Result<Json, Refused> {
-    let subject = format!("{} {} of configFrom", from.kind, from.name);
+    let key = &source.key;
+    mapping(text(key, from, "configFrom", objects)?).ok_or_else(|| {
+        let (kind, name) = (from.kind, &from.name);
+        let message = format!(
+            "the value of {key:?} of {kind} {name} of configFrom is no mapping in YAML or JSON: correct it"
+        );
+        Refused::new("ConfigUnavailable", message)
+    })
+}
+
+/// The text of a key. `field`: of the spec, which names it.
+fn text<'a>(
+    key: &str,
+    from: &ValueSource,
+    field: &str,
+    objects: &'a Objects,
+) -> Result<&'a str, Refused> {
+    let subject = format!("{} {} of {field}", from.kind, from.name);
     let refused = |message: String| Refused::new("ConfigUnavailable", message);
     let values = match objects.values.get(from) {
         Some(Values::Present(values)) => values,
@@ -139,15 +187,10 @@ fn value(source: &ConfigSource, from: &ValueSource, objects: &Objects) -> Result
             });
         }
     };
-    let key = &source.key;
-    let text = values.get(key).ok_or_else(|| {
+    let text = values.get(key).map(String::as_str);
+    text.ok_or_else(|| {
         refused(format!(
             "{subject} has no key {key:?}: add it, or name another key"
-        ))
-    })?;
-    mapping(text).ok_or_else(|| {
-        refused(format!(
-            "the value of {key:?} of {subject} is no mapping in YAML or JSON: correct it"
         ))
     })
 }

@@ -58,6 +58,7 @@ impl Engine {
             tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
             name: ControllerName::new(NAME)?,
             grant: Arc::new(Grant::all()),
+            http: Arc::default(),
             config: "{}".to_owned(),
             limits: Limits::default(),
             isolation: Isolation::Fresh,

@@ -1,18 +1,20 @@
 //! Who stands at the door of the sandbox in a crash test: notes every call of guests, and lets faults strike. Entry point:
 //! [`CrashDoor`].
 
+use crate::command::test::answers::answer;
 use parking_lot::Mutex;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_author::cases::{CallName, Effect, Fault};
+use windlass_author::cases::{CallName, Effect, Fault, HttpAnswers};
 use windlass_author::seed::LOCAL;
 use windlass_author::simulated::Simulated;
 use windlass_fleet::api::{ApiCode, ApiError, ListOptions, Operation};
 use windlass_fleet::controller::ReconcileId;
+use windlass_fleet::outbound::HttpRequest;
 use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey};
-use windlass_sandbox::{Asked, Door, Ending, Fate, HostCall};
+use windlass_sandbox::{Asked, Door, Ending, Fate, HostCall, HttpFate};
 
 /// Most calls that are noted: faults at later ones are not tried.
 const NOTED: usize = 10_000;
@@ -48,6 +50,7 @@ impl Sort {
 /// Notes calls, and lets faults strike, each once.
 pub(super) struct CrashDoor {
     fleet: Arc<Simulated>,
+    http: HttpAnswers,
     state: Mutex<State>,
 }
 
@@ -68,10 +71,11 @@ struct State {
 }
 
 impl CrashDoor {
-    pub(super) fn new(fleet: Arc<Simulated>, faults: &[Fault]) -> Self {
+    pub(super) fn new(fleet: Arc<Simulated>, faults: &[Fault], http: HttpAnswers) -> Self {
         let faults = faults.iter().map(|fault| (fault.clone(), false));
         Self {
             fleet,
+            http,
             state: Mutex::new(State {
                 faults: faults.collect(),
                 ..State::default()
@@ -113,6 +117,10 @@ impl CrashDoor {
 }
 
 impl Door for CrashDoor {
+    fn outside(&self, request: &HttpRequest) -> HttpFate {
+        HttpFate::Ended(answer(&self.http, request))
+    }
+
     fn decide(&self, call: &HostCall<'_>) -> Fate {
         let description = Description::of(call.asked);
         let cluster = name(call.cluster);

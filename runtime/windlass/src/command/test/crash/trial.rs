@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use windlass_author::cases::{Case, Difference, Effect, Fault, Noise, Pause, Script, State};
+use windlass_author::cases::{
+    Case, Difference, Effect, Fault, HttpAnswers, Noise, Pause, Script, State,
+};
 use windlass_author::seed::Seed;
 use windlass_author::simulated::{SeenEvent, Simulated};
 use windlass_sandbox::{Doorkeeper, GuestClock, NativeGuests, Options};
@@ -182,7 +184,8 @@ impl Stage {
         let folder = tempfile::tempdir().context("make a folder for a run")?;
         let (fleet, _) = dev::fleet(&self.seed, &self.configuration, 0, folder.path()).await?;
         fleet.watch_events(late(faults));
-        let door = Arc::new(CrashDoor::new(fleet.clone(), faults));
+        let http = HttpAnswers::new(self.case.http.clone());
+        let door = Arc::new(CrashDoor::new(fleet.clone(), faults, http));
         let course = Arc::new(Mutex::new(Course {
             fleet: fleet.clone(),
             door: door.clone(),
