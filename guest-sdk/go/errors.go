@@ -52,7 +52,7 @@ var codes = [...]Code{
 	CodeThrottled, CodeExpired, CodeTimeout, CodeUnavailable, CodeLimitExceeded, CodeClusterGone, CodeCancelled, CodeOther,
 }
 
-// APIError is a call to a cluster that failed.
+// APIError is a call to a cluster, or of a server that is no API server, that failed.
 type APIError struct {
 	// Code is the code to branch on.
 	Code Code
@@ -70,6 +70,9 @@ type APIError struct {
 
 // Error is for people.
 func (e *APIError) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Timeout reports whether no answer came in time, as errors of package net do.
+func (e *APIError) Timeout() bool { return e.Code == CodeTimeout }
 
 // CodeOf is the code of the [APIError] in err's tree; "" where there is none.
 func CodeOf(err error) Code {

@@ -15,6 +15,7 @@ type Host interface {
 	Clusters(labelSelector string) ([]ClusterInfo, error)
 	Open(name string) (Backend, error)
 	BatchAcross(clusters []string, operations []Operation) []Reply
+	HTTP(request HTTPRequest) (*HTTPResponse, error)
 }
 
 var current struct {
@@ -55,6 +56,8 @@ func hostLog(level slog.Level, message string, fields []LogField) {
 
 func hostClusters(labelSelector string) ([]ClusterInfo, error) { return host().Clusters(labelSelector) }
 func hostOpen(name string) (Backend, error)                    { return host().Open(name) }
+
+func hostHTTP(request HTTPRequest) (*HTTPResponse, error) { return host().HTTP(request) }
 
 func hostBatchAcross(clusters []string, operations []Operation) []Reply {
 	return host().BatchAcross(clusters, operations)

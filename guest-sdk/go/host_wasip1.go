@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_clock"
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_config"
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_fleet"
+	"windlass.dev/windlass/internal/bindings/windlass_runtime_http"
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_log"
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_types"
 	"windlass.dev/windlass/internal/wit/runtime"
@@ -87,6 +88,29 @@ func hostBatchAcross(clusters []string, operations []Operation) []Reply {
 		lowered[i] = types.Tuple2[string, windlass_runtime_client.Operation]{F0: wellFormed(clusters[i]), F1: operation}
 	}
 	return liftReplies(windlass_runtime_fleet.Batch(lowered))
+}
+
+func hostHTTP(request HTTPRequest) (*HTTPResponse, error) {
+	defer runtime.SafePoint()
+	timeout := types.None[uint32]()
+	if millis, bounded := request.timeoutMillis(); bounded {
+		timeout = types.Some(millis)
+	}
+	asked := windlass_runtime_http.Request{
+		Method: wellFormed(request.Method), Url: wellFormed(request.URL), Body: request.Body, TimeoutMs: timeout,
+	}
+	for _, pair := range request.Header.pairs() {
+		asked.Headers = append(asked.Headers, types.Tuple2[string, string]{F0: wellFormed(pair[0]), F1: wellFormed(pair[1])})
+	}
+	answered, err := answer(windlass_runtime_http.Send(asked))
+	if err != nil {
+		return nil, err
+	}
+	pairs := make([][2]string, len(answered.Headers))
+	for i, header := range answered.Headers {
+		pairs[i] = [2]string{header.F0, header.F1}
+	}
+	return &HTTPResponse{Status: int(answered.Status), Header: headerOf(pairs), Body: answered.Body}, nil
 }
 
 // hostCluster is a cluster of the host.

@@ -92,6 +92,39 @@ func (r Remote) BatchAcross(clusters []string, operations []Operation) []Reply {
 	return repliesOf(r.Call(fields{"BatchFleet": fields{"operations": pairs}}))
 }
 
+// HTTP calls a server that is no API server.
+func (r Remote) HTTP(request HTTPRequest) (*HTTPResponse, error) {
+	asked := fields{
+		"method": request.Method, "url": request.URL, "headers": request.Header.pairs(), "body": numbersOf(request.Body),
+		"options": [][2]string{},
+	}
+	if millis, bounded := request.timeoutMillis(); bounded {
+		asked["timeout_ms"] = millis
+	}
+	answered, err := resultOf[struct {
+		Status  int
+		Headers [][2]string
+		Body    []uint16
+	}](r.Call(fields{"Http": fields{"request": asked}}))
+	if err != nil {
+		return nil, err
+	}
+	body := make([]byte, len(answered.Body))
+	for i, number := range answered.Body {
+		body[i] = byte(number)
+	}
+	return &HTTPResponse{Status: answered.Status, Header: headerOf(answered.Headers), Body: body}, nil
+}
+
+// numbersOf are bytes as numbers: a slice of bytes would be a text.
+func numbersOf(bytes []byte) []uint16 {
+	numbers := make([]uint16, len(bytes))
+	for i, each := range bytes {
+		numbers[i] = uint16(each)
+	}
+	return numbers
+}
+
 // RemoteCluster is a cluster of a host in another process.
 type RemoteCluster struct {
 	// Host is the host.

@@ -72,6 +72,13 @@ func (c caller) Reconcile(req Request, cluster *Cluster) (Result, error) {
 		c.t.Errorf("got %v, %v", made, err)
 	}
 	BatchAcross(In{"beta", OpUpdate(object)})
+	answer, err := HTTPDo(HTTPRequest{Method: "PUT", URL: "https://a/", Header: HTTPHeader{"X": {"1", "2"}}, Body: []byte{1, 255}, Timeout: time.Microsecond})
+	if err != nil || answer.Status != 503 || string(answer.Body) != "\x00\xff" || answer.Header.Get("retry-after") != "7" {
+		c.t.Errorf("got %v, %v", answer, err)
+	}
+	if _, err := HTTPGet("https://b/"); !IsDenied(err) {
+		c.t.Errorf("got %v", err)
+	}
 	var config struct{ Size int }
 	if err := Config(&config); err != nil || config.Size != 3 {
 		c.t.Errorf("got %v, %v", config, err)
@@ -121,7 +128,11 @@ var exchanged = [][2]string{
 	{`{"Ok":5}`, `{"Call":{"Create":{"cluster":5,` + jsonKind + `,"object":` + jsonObject + `,"options":{"dry_run":true,"subresource":null}}}}`},
 	{`{"Ok":"{}"}`, `{"Call":{"BatchFleet":{"operations":[["beta",{"Update":[{"group":"","kind":"ConfigMap","version":"v1"},` + jsonObject + `,` +
 		jsonWrite + `]}]]}}}`},
-	{`[{"Ok":{"Object":"{}"}}]`, `{"Call":"Config"}`},
+	{`[{"Ok":{"Object":"{}"}}]`, `{"Call":{"Http":{"request":{"method":"PUT","url":"https://a/","headers":[["X","1"],["X","2"]],"body":[1,255],` +
+		`"timeout_ms":1,"options":[]}}}}`},
+	{`{"Ok":{"status":503,"headers":[["retry-after","7"]],"body":[0,255]}}`,
+		`{"Call":{"Http":{"request":{"method":"GET","url":"https://b/","headers":[],"body":[],"options":[]}}}}`},
+	{`{"Err":{"code":"Denied","http_status":0,"reason":"","message":"m","details":null,"retry_after_ms":null}}`, `{"Call":"Config"}`},
 	{`"{\"size\":3}"`, `{"Call":"Now"}`},
 	{`"2026-01-31T09:30:05.000Z"`, `{"Call":{"Log":{"fields":[["at","5"]],"level":"Warn","message":"called"}}}`},
 	{`null`, `{"Return":{"Ok":{"RequeueAfterMs":1000}}}`},

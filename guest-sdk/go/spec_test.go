@@ -194,6 +194,8 @@ func (h *specHost) call(operation Operation) (string, error) {
 	return reply.Text, reply.Err
 }
 
+func (h *specHost) HTTP(HTTPRequest) (*HTTPResponse, error) { panic("no case calls it") }
+
 func (h *specHost) Name() string { return "alpha" }
 
 func (h *specHost) Get(kind GroupVersionKind, key ObjectKey, options GetOptions) (string, bool, error) {

@@ -22,6 +22,7 @@ type Fleet struct {
 	now      time.Time
 	clusters map[string]*MemoryCluster
 	logs     []Line
+	servers  servers
 	// connection is made for the first cluster.
 	connection *socket.Connection
 	// handles are those of the run that goes on, by cluster. Empty: none does.

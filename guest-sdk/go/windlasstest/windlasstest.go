@@ -63,6 +63,7 @@ type Script struct {
 	refused  map[string]*windlass.APIError
 	expected []*Call
 	logs     []Line
+	servers  servers
 }
 
 // Line is a line of the log.

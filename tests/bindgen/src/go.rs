@@ -19,22 +19,23 @@ const SUPPORT: (&str, &str) = (
     "windlass.dev/windlass/internal/wit/",
 );
 
-/// All that a guest may import, with the export that every guest has. A component imports only what it calls.
+/// All that a guest may import, with the export that every guest has: the first world that the contract has, for one that is older. A component
+/// imports only what it calls.
 const ALL: World = World {
-    name: "fleet-reconcile",
+    names: &["http-fleet-reconcile", "fleet-reconcile"],
     inline: None,
     exports: "wit_exports",
 };
 
 /// The export that some guests have, which a package of its own registers.
 const MAPPER: World = World {
-    name: "mapper",
+    names: &["mapper"],
     inline: Some("package windlass:sdk; world mapper { export windlass:runtime/mapper@0.1.0; }"),
     exports: "wit_exports_mapper",
 };
 
 struct World {
-    name: &'static str,
+    names: &'static [&'static str],
     /// Where the world is not one of the contract's.
     inline: Option<&'static str>,
     /// The folder of its exports.
@@ -63,7 +64,11 @@ fn packages(world: &World, wit: &Path, module: &str) -> Result<BTreeMap<PathBuf,
     if let Some(text) = world.inline {
         package = resolve.push_str("inline.wit", text)?;
     }
-    let id = resolve.select_world(&[package], Some(world.name))?;
+    let known = &resolve.packages[package].worlds;
+    let name = world.names.iter().find(|name| known.contains_key(**name));
+    let name =
+        name.with_context(|| format!("the contract has no world {}", world.names.join(" or ")))?;
+    let id = resolve.select_world(&[package], Some(name))?;
     let options = Opts {
         pkg_name: Some(format!("{module}/bindings")),
         export_pkg_name: Some(format!("{module}/exports")),
