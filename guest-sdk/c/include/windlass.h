@@ -429,6 +429,56 @@ windlass_error *windlass_open(const char *name, windlass_cluster **cluster);
 /* As windlass_batch; the operation at index i runs in the cluster names[i]. */
 windlass_reply *windlass_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count);
 
+/* ---- Servers that are no API servers: windlass.toml with world = "http-reconcile", and rules in spec.http ---- */
+
+/* The name of a header, in which case does not matter, and its value. */
+typedef struct {
+    const char *name, *value;
+} windlass_header;
+
+/* A call. Zeros are the defaults, but the URL is needed. */
+typedef struct {
+    /* NULL: GET. */
+    const char *method;
+    /* Absolute. */
+    const char *url;
+    /* Not those that belong to the connection, such as Host. */
+    const windlass_header *headers;
+    size_t header_count;
+    /* Bytes that are sent as they are. */
+    const void *body;
+    size_t body_length;
+    /* Sent in place of body, with its type; NULL: none. */
+    const json *json_body;
+    /* Milliseconds for the whole call. 0: 30 s, and 10 s, which is the most, for all but GET and HEAD. */
+    uint32_t timeout_ms;
+} windlass_http_request;
+
+/* An answer of any status. */
+typedef struct {
+    /* For example 200. */
+    int status;
+    /* Names in lower case. */
+    const windlass_header *headers;
+    size_t header_count;
+    /* All of it, with a NUL after its end. */
+    const char *body;
+    size_t body_length;
+} windlass_http_response;
+
+/* Sends a request and waits for the answer. An error is a call without an answer: denied if no rule allows it, timeout or
+ * unavailable. After one, a call that changes something may have happened all the same. */
+windlass_error *windlass_http_send(const windlass_http_request *request, windlass_http_response *response);
+/* Asks for a URL. */
+windlass_error *windlass_http_get(const char *url, windlass_http_response *response);
+/* NULL for the statuses 2xx. For others an error with that status, and the code that it has from an API server: 429 is throttled,
+ * with retry_after_ms if the server says it in seconds. Its message has the beginning of the answer. */
+windlass_error *windlass_http_success(const windlass_http_response *response);
+/* Reads the body as JSON; the error is invalid if it is none. */
+windlass_error *windlass_http_json(const windlass_http_response *response, json **value);
+/* The first value of a header; NULL if there is none. */
+const char *windlass_http_header(const windlass_http_response *response, const char *name);
+
 /* ---- Log, configuration, time ---- */
 
 /* Lines of the host's log: a constant message, then names and values, then NULL: windlass_info("greeted", "who", who, NULL). */

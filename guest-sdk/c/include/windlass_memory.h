@@ -22,6 +22,7 @@
 #define WINDLASS_MEMORY_H
 
 #include "windlass.h"
+#include "windlass_test.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +43,9 @@ void windlass_memory_config(windlass_memory *fleet, const char *text);
 void windlass_memory_now(windlass_memory *fleet, const char *time);
 /* An array of the guest's log lines: objects with level, message and fields. */
 const json *windlass_memory_logs(const windlass_memory *fleet);
+
+/* Answers calls of servers that are no API servers. Without this, each is denied. The context is that of serve; NULL for none. */
+void windlass_memory_serve(windlass_memory *fleet, windlass_server *serve, void *context);
 
 /* The cluster of this name, which is empty if it is new; "" is the local one. A guest can open no others. */
 windlass_memory_cluster *windlass_memory_add(windlass_memory *fleet, const char *name);

@@ -30,6 +30,12 @@ void windlass_script_config(windlass_script *script, const char *text);
 /* Sets the time; the default is 2026-01-31T09:30:00.000Z. */
 void windlass_script_now(windlass_script *script, const char *time);
 
+/* Sets the answer to a call of a server that is no API server, which is empty and has the status 200 at first. The request has a
+ * method, and a body in place of its JSON. What the answer points to is read after serve has returned. */
+typedef void windlass_server(void *context, const windlass_http_request *request, windlass_http_response *response);
+/* Answers such calls, which are no part of the script. Without this, each is denied. The context is that of serve; NULL for none. */
+void windlass_script_serve(windlass_script *script, windlass_server *serve, void *context);
+
 /* The next call in the cluster of the requests, and its answer. */
 void windlass_expect(windlass_script *script, windlass_operation operation, windlass_reply reply);
 /* The next call in another cluster. */

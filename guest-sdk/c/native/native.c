@@ -100,6 +100,10 @@ windlass_error *backend_open(const char *name, windlass_cluster **cluster) {
     return error;
 }
 
+windlass_error *backend_http(const windlass_http_request *request, windlass_http_response *response) {
+    return wire_http_response(call(wire_http(request)), response);
+}
+
 void backend_log(backend_level level, const char *message, const backend_field *fields, size_t count) {
     static const char *const levels[] = {"Debug", "Info", "Warn", "Error"};
     json *line = json_object(), *pairs = json_array();

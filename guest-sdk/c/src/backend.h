@@ -23,6 +23,9 @@ windlass_error *backend_clusters(const char *labels, windlass_cluster_info **clu
 windlass_error *backend_open(const char *name, windlass_cluster **cluster);
 void backend_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count, windlass_reply *replies);
 
+/* The request has a method, and no JSON but a body. */
+windlass_error *backend_http(const windlass_http_request *request, windlass_http_response *response);
+
 void backend_log(backend_level level, const char *message, const backend_field *fields, size_t count);
 const char *backend_config(void);
 const char *backend_now(void);

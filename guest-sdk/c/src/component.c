@@ -425,6 +425,33 @@ void backend_fleet_batch(const char *const *names, const windlass_operation *ope
     free(answered.ptr);
 }
 
+windlass_error *backend_http(const windlass_http_request *request, windlass_http_response *response) {
+    windlass_runtime_http_request_t asked = {
+        .method = lent(request->method),
+        .url = lent(request->url),
+        .headers = {windlass_alloc(request->header_count * sizeof *asked.headers.ptr), request->header_count},
+        .body = {(uint8_t *)request->body, request->body_length},
+        .timeout_ms = {request->timeout_ms != 0, request->timeout_ms},
+    };
+    for (size_t at = 0; at < request->header_count; at++) {
+        const windlass_header *header = &request->headers[at];
+        asked.headers.ptr[at] = (contract_tuple2_string_string_t){lent(header->name), lent(header->value)};
+    }
+    windlass_runtime_http_response_t answered;
+    wit_error error;
+    if (!windlass_runtime_http_send(&asked, &answered, &error)) {
+        return error_of(&error);
+    }
+    windlass_header *headers = windlass_alloc(answered.headers.len * sizeof *headers);
+    for (size_t at = 0; at < answered.headers.len; at++) {
+        headers[at] = (windlass_header){kept(answered.headers.ptr[at].f0), kept(answered.headers.ptr[at].f1)};
+    }
+    text body = {answered.body.ptr, answered.body.len};
+    *response = (windlass_http_response){answered.status, headers, answered.headers.len, kept(body), answered.body.len};
+    windlass_runtime_http_response_free(&answered);
+    return NULL;
+}
+
 void backend_log(backend_level level, const char *message, const backend_field *fields, size_t count) {
     contract_list_tuple2_string_string_t pairs = {windlass_alloc(count * sizeof *pairs.ptr), count};
     for (size_t at = 0; at < count; at++) {

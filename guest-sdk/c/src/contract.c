@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Imported Functions from `windlass:runtime/http@0.1.0`
+
+__attribute__((__import_module__("windlass:runtime/http@0.1.0"), __import_name__("send")))
+extern void __wasm_import_windlass_runtime_http_send(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `windlass:runtime/client@0.1.0`
 
 __attribute__((__import_module__("windlass:runtime/client@0.1.0"), __import_name__("[method]cluster.name")))
@@ -403,6 +408,58 @@ void windlass_runtime_types_api_error_free(windlass_runtime_types_api_error_t *p
   contract_option_u32_free(&ptr->retry_after_ms);
 }
 
+void windlass_runtime_http_api_error_free(windlass_runtime_http_api_error_t *ptr) {
+  windlass_runtime_types_api_error_free(ptr);
+}
+
+void contract_tuple2_string_string_free(contract_tuple2_string_string_t *ptr) {
+  contract_string_free(&ptr->f0);
+  contract_string_free(&ptr->f1);
+}
+
+void contract_list_tuple2_string_string_free(contract_list_tuple2_string_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    contract_tuple2_string_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      contract_tuple2_string_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void contract_list_u8_free(contract_list_u8_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    uint8_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void windlass_runtime_http_request_free(windlass_runtime_http_request_t *ptr) {
+  contract_string_free(&ptr->method);
+  contract_string_free(&ptr->url);
+  contract_list_tuple2_string_string_free(&ptr->headers);
+  contract_list_u8_free(&ptr->body);
+  contract_option_u32_free(&ptr->timeout_ms);
+  contract_list_tuple2_string_string_free(&ptr->options);
+}
+
+void windlass_runtime_http_response_free(windlass_runtime_http_response_t *ptr) {
+  contract_list_tuple2_string_string_free(&ptr->headers);
+  contract_list_u8_free(&ptr->body);
+}
+
+void windlass_runtime_http_result_response_api_error_free(windlass_runtime_http_result_response_api_error_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_runtime_http_response_free(&ptr->val.ok);
+  } else {
+    windlass_runtime_http_api_error_free(&ptr->val.err);
+  }
+}
+
 void windlass_runtime_client_json_free(windlass_runtime_client_json_t *ptr) {
   windlass_runtime_types_json_free(ptr);
 }
@@ -421,11 +478,6 @@ void windlass_runtime_client_api_error_free(windlass_runtime_client_api_error_t 
 
 void windlass_runtime_client_get_options_free(windlass_runtime_client_get_options_t *ptr) {
   contract_option_string_free(&ptr->subresource);
-}
-
-void contract_tuple2_string_string_free(contract_tuple2_string_string_t *ptr) {
-  contract_string_free(&ptr->f0);
-  contract_string_free(&ptr->f1);
 }
 
 void contract_option_tuple2_string_string_free(contract_option_tuple2_string_string_t *ptr) {
@@ -669,17 +721,6 @@ void windlass_runtime_fleet_reply_free(windlass_runtime_fleet_reply_t *ptr) {
   windlass_runtime_client_reply_free(ptr);
 }
 
-void contract_list_tuple2_string_string_free(contract_list_tuple2_string_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    contract_tuple2_string_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      contract_tuple2_string_string_free(&list_ptr[i]);
-    }
-    free(list_ptr);
-  }
-}
-
 void windlass_runtime_fleet_cluster_info_free(windlass_runtime_fleet_cluster_info_t *ptr) {
   contract_string_free(&ptr->name);
   contract_list_tuple2_string_string_free(&ptr->labels);
@@ -916,6 +957,79 @@ void contract_string_free(contract_string_t *ret) {
 }
 
 // Component Adapters
+
+bool windlass_runtime_http_send(windlass_runtime_http_request_t *request, windlass_runtime_http_response_t *ret, windlass_runtime_http_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(8+9*sizeof(void*))];
+  int32_t option;
+  int32_t option1;
+  if (((*request).timeout_ms).is_some) {
+    const uint32_t *payload0 = &((*request).timeout_ms).val;
+    option = 1;
+    option1 = (int32_t) (*payload0);
+  } else {
+    option = 0;
+    option1 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_runtime_http_send((uint8_t *) ((*request).method).ptr, ((*request).method).len, (uint8_t *) ((*request).url).ptr, ((*request).url).len, (uint8_t *) ((*request).headers).ptr, ((*request).headers).len, (uint8_t *) ((*request).body).ptr, ((*request).body).len, option, option1, (uint8_t *) ((*request).options).ptr, ((*request).options).len, ptr);
+  windlass_runtime_http_result_response_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (windlass_runtime_http_response_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
+        (contract_list_tuple2_string_string_t) (contract_list_tuple2_string_string_t) { (contract_tuple2_string_string_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (contract_list_u8_t) (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_runtime_types_option_json_t option2;
+      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+        case 0: {
+          option2.is_some = false;
+          break;
+        }
+        case 1: {
+          option2.is_some = true;
+          option2.val = (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (7*sizeof(void*))))), (*((size_t*) (ptr + (8*sizeof(void*))))) };
+          break;
+        }
+      }
+      contract_option_u32_t option3;
+      switch ((int32_t) *((uint8_t*) (ptr + (9*sizeof(void*))))) {
+        case 0: {
+          option3.is_some = false;
+          break;
+        }
+        case 1: {
+          option3.is_some = true;
+          option3.val = (uint32_t) (*((int32_t*) (ptr + (4+9*sizeof(void*)))));
+          break;
+        }
+      }
+
+      result.val.err = (windlass_runtime_types_api_error_t) {
+        (windlass_runtime_types_api_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
+        (windlass_runtime_types_option_json_t) option2,
+        (contract_option_u32_t) option3,
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
 
 void windlass_runtime_client_method_cluster_name(windlass_runtime_client_borrow_cluster_t self, contract_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))

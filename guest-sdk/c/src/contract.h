@@ -139,6 +139,57 @@ typedef struct windlass_runtime_types_api_error_t {
   contract_option_u32_t   retry_after_ms;
 } windlass_runtime_types_api_error_t;
 
+typedef windlass_runtime_types_api_error_t windlass_runtime_http_api_error_t;
+
+typedef struct {
+  contract_string_t f0;
+  contract_string_t f1;
+} contract_tuple2_string_string_t;
+
+typedef struct {
+  contract_tuple2_string_string_t *ptr;
+  size_t len;
+} contract_list_tuple2_string_string_t;
+
+typedef struct {
+  uint8_t *ptr;
+  size_t len;
+} contract_list_u8_t;
+
+// One call.
+typedef struct windlass_runtime_http_request_t {
+  // `GET`, `POST`, …
+  contract_string_t   method;
+  // Absolute, with the scheme https or http.
+  contract_string_t   url;
+  // Names and values. Not those that belong to the connection, such as `host` and `content-length`.
+  contract_list_tuple2_string_string_t   headers;
+  // Empty: none.
+  contract_list_u8_t   body;
+  // `none`: 30 s. Calls other than GET and HEAD have at most 10 s, and nothing has more than the run has left.
+  contract_option_u32_t   timeout_ms;
+  // For later versions; a key that the host does not know is the error `invalid`, by name.
+  contract_list_tuple2_string_string_t   options;
+} windlass_runtime_http_request_t;
+
+// What the server answered.
+typedef struct windlass_runtime_http_response_t {
+  // For example 200.
+  uint16_t   status;
+  // Names, in lower case, and values.
+  contract_list_tuple2_string_string_t   headers;
+  // All of it.
+  contract_list_u8_t   body;
+} windlass_runtime_http_response_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_runtime_http_response_t ok;
+    windlass_runtime_http_api_error_t err;
+  } val;
+} windlass_runtime_http_result_response_api_error_t;
+
 typedef windlass_runtime_types_json_t windlass_runtime_client_json_t;
 
 typedef windlass_runtime_types_group_version_kind_t windlass_runtime_client_group_version_kind_t;
@@ -200,11 +251,6 @@ typedef struct windlass_runtime_client_get_options_t {
   // `status`, `scale`, …: always read live.
   contract_option_string_t   subresource;
 } windlass_runtime_client_get_options_t;
-
-typedef struct {
-  contract_string_t f0;
-  contract_string_t f1;
-} contract_tuple2_string_string_t;
 
 typedef struct {
   bool is_some;
@@ -459,11 +505,6 @@ typedef windlass_runtime_client_operation_t windlass_runtime_fleet_operation_t;
 
 typedef windlass_runtime_client_reply_t windlass_runtime_fleet_reply_t;
 
-typedef struct {
-  contract_tuple2_string_string_t *ptr;
-  size_t len;
-} contract_list_tuple2_string_string_t;
-
 // What is known of a cluster without talking to it.
 typedef struct windlass_runtime_fleet_cluster_info_t {
   // Its name; "" is the local cluster.
@@ -701,6 +742,10 @@ typedef struct {
   } val;
 } exports_windlass_runtime_reconciler_result_action_failure_t;
 
+// Imported Functions from `windlass:runtime/http@0.1.0`
+// Sends a request and waits for the answer. Redirects are followed as far as the rule says.
+extern bool windlass_runtime_http_send(windlass_runtime_http_request_t *request, windlass_runtime_http_response_t *ret, windlass_runtime_http_api_error_t *err);
+
 // Imported Functions from `windlass:runtime/client@0.1.0`
 // Its name; "" is the local cluster.
 extern void windlass_runtime_client_method_cluster_name(windlass_runtime_client_borrow_cluster_t self, contract_string_t *ret);
@@ -775,6 +820,20 @@ void contract_option_u32_free(contract_option_u32_t *ptr);
 
 void windlass_runtime_types_api_error_free(windlass_runtime_types_api_error_t *ptr);
 
+void windlass_runtime_http_api_error_free(windlass_runtime_http_api_error_t *ptr);
+
+void contract_tuple2_string_string_free(contract_tuple2_string_string_t *ptr);
+
+void contract_list_tuple2_string_string_free(contract_list_tuple2_string_string_t *ptr);
+
+void contract_list_u8_free(contract_list_u8_t *ptr);
+
+void windlass_runtime_http_request_free(windlass_runtime_http_request_t *ptr);
+
+void windlass_runtime_http_response_free(windlass_runtime_http_response_t *ptr);
+
+void windlass_runtime_http_result_response_api_error_free(windlass_runtime_http_result_response_api_error_t *ptr);
+
 void windlass_runtime_client_json_free(windlass_runtime_client_json_t *ptr);
 
 void windlass_runtime_client_group_version_kind_free(windlass_runtime_client_group_version_kind_t *ptr);
@@ -784,8 +843,6 @@ void windlass_runtime_client_object_key_free(windlass_runtime_client_object_key_
 void windlass_runtime_client_api_error_free(windlass_runtime_client_api_error_t *ptr);
 
 void windlass_runtime_client_get_options_free(windlass_runtime_client_get_options_t *ptr);
-
-void contract_tuple2_string_string_free(contract_tuple2_string_string_t *ptr);
 
 void contract_option_tuple2_string_string_free(contract_option_tuple2_string_string_t *ptr);
 
@@ -850,8 +907,6 @@ void windlass_runtime_fleet_api_error_free(windlass_runtime_fleet_api_error_t *p
 void windlass_runtime_fleet_operation_free(windlass_runtime_fleet_operation_t *ptr);
 
 void windlass_runtime_fleet_reply_free(windlass_runtime_fleet_reply_t *ptr);
-
-void contract_list_tuple2_string_string_free(contract_list_tuple2_string_string_t *ptr);
 
 void windlass_runtime_fleet_cluster_info_free(windlass_runtime_fleet_cluster_info_t *ptr);
 

@@ -316,6 +316,26 @@ static void a_dry_run_stores_nothing_and_objects_are_copies(void) {
     assert(strcmp(json_text_at(windlass_memory_get(alpha, MAPS, A), "/data/x"), "1") == 0);
 }
 
+static windlass_result asks(const windlass_request *request, windlass_cluster *cluster) {
+    (void)request, (void)cluster;
+    windlass_http_response answer;
+    WINDLASS_TRY(windlass_http_get("https://a.example.com/", &answer));
+    return windlass_requeue_after((uint64_t)answer.status);
+}
+
+static void teapot(void *context, const windlass_http_request *request, windlass_http_response *response) {
+    assert(strcmp(request->method, "GET") == 0 && strcmp(request->url, "https://a.example.com/") == 0);
+    response->status = *(int *)context;
+}
+
+static void other_servers_answer_what_the_test_says(void) {
+    windlass_memory *fleet = windlass_memory_new();
+    windlass_memory_cluster *alpha = windlass_memory_add(fleet, "alpha");
+    assert(strstr(windlass_memory_reconcile(alpha, asks, A).message, "windlass_memory_serve") != NULL);
+    windlass_memory_serve(fleet, teapot, &(int){418});
+    assert(windlass_memory_reconcile(alpha, asks, A).after_ms == 418);
+}
+
 int main(void) {
     void (*const tests[])(void) = {
         dependents_are_kept_and_pruned_and_a_second_run_writes_nothing,
@@ -329,6 +349,7 @@ int main(void) {
         lists_come_in_pages_and_a_batch_answers_each_call,
         every_call_reaches_the_server,
         a_dry_run_stores_nothing_and_objects_are_copies,
+        other_servers_answer_what_the_test_says,
     };
     size_t count = sizeof tests / sizeof *tests;
     for (size_t at = 0; at < count; at++) {

@@ -57,6 +57,13 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     assert(windlass_create(beta, object, &(windlass_write_options){.dry_run = true}, &found) == NULL && found != NULL);
     const char *const names[] = {"beta"};
     windlass_fleet_batch(names, &(windlass_operation){.verb = WINDLASS_OP_UPDATE, .object = object}, 1);
+    windlass_http_response answer;
+    windlass_http_request put = {.method = "PUT", .url = "https://a/", .body = "\001\377", .body_length = 2, .timeout_ms = 5};
+    put.headers = (windlass_header[]){{"X", "1"}, {"X", "2"}};
+    put.header_count = 2;
+    assert(windlass_http_send(&put, &answer) == NULL && answer.status == 503 && memcmp(answer.body, "\0\377", 3) == 0);
+    assert(strcmp(windlass_http_header(&answer, "Retry-After"), "7") == 0 && answer.body_length == 2);
+    assert(windlass_http_get("https://b/", &answer)->code == WINDLASS_DENIED);
     assert(json_integer(json_get(windlass_config(), "size"), 0) == 3);
     windlass_warn("called", "at", windlass_now(), NULL);
     return json_at(object, "/metadata/namespace") == NULL ? windlass_terminal("no") : windlass_requeue_after(1000);

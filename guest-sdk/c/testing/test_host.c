@@ -2,8 +2,10 @@
 
 #include "test_host.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The current host. */
 static test_host *current;
@@ -75,6 +77,35 @@ windlass_error *backend_open(const char *name, windlass_cluster **cluster) {
 
 void backend_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count, windlass_reply *replies) {
     running()->batch(current, NULL, names, operations, count, replies);
+}
+
+void test_serve(test_host *host, windlass_server *serve, void *context) {
+    host->serve = serve;
+    host->context = context;
+}
+
+windlass_error *backend_http(const windlass_http_request *request, windlass_http_response *response) {
+    if (running()->serve == NULL) {
+        return windlass_error_new(WINDLASS_DENIED, 0,
+                                  "this test has no answers for calls of servers: it gives them with windlass_memory_serve or "
+                                  "windlass_script_serve");
+    }
+    windlass_http_response answer = {.status = 200};
+    current->serve(current->context, request, &answer);
+    windlass_header *headers = windlass_alloc(answer.header_count * sizeof *headers);
+    for (size_t at = 0; at < answer.header_count; at++) {
+        char *name = windlass_format("%s", answer.headers[at].name);
+        for (char *letter = name; *letter != '\0'; letter++) {
+            *letter = (char)tolower((unsigned char)*letter);
+        }
+        headers[at] = (windlass_header){name, windlass_format("%s", answer.headers[at].value)};
+    }
+    char *body = windlass_alloc(answer.body_length + 1);
+    if (answer.body_length != 0) {
+        memcpy(body, answer.body, answer.body_length);
+    }
+    *response = (windlass_http_response){answer.status, headers, answer.header_count, body, answer.body_length};
+    return NULL;
 }
 
 void backend_log(backend_level level, const char *message, const backend_field *fields, size_t count) {

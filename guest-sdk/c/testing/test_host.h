@@ -6,6 +6,7 @@
 #define TEST_HOST_H
 
 #include "backend.h"
+#include "windlass_test.h"
 
 typedef struct test_host {
     const char *config, *now;
@@ -18,6 +19,9 @@ typedef struct test_host {
     void (*record)(windlass_cluster *cluster, json *event);
     windlass_error *(*clusters)(struct test_host *host, const char *labels, windlass_cluster_info **clusters, size_t *count);
     windlass_error *(*open)(struct test_host *host, const char *name, windlass_cluster **cluster);
+    /* Answers calls of servers that are no API servers; NULL: they are denied. */
+    windlass_server *serve;
+    void *context;
 } test_host;
 
 struct windlass_cluster {
@@ -27,6 +31,9 @@ struct windlass_cluster {
 
 /* Sets what a host has at the beginning: an empty configuration, the time of every test, no lines. */
 void test_begin(test_host *host);
+
+/* Sets what answers calls of servers that are no API servers. */
+void test_serve(test_host *host, windlass_server *serve, void *context);
 
 /* Makes this the host of the program, NULL for none, and returns the one before. */
 test_host *test_enter(test_host *host);

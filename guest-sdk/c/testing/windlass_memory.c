@@ -180,6 +180,10 @@ const json *windlass_memory_logs(const windlass_memory *fleet) {
     return fleet->host.logs;
 }
 
+void windlass_memory_serve(windlass_memory *fleet, windlass_server *serve, void *context) {
+    test_serve(&fleet->host, serve, context);
+}
+
 windlass_memory_cluster *windlass_memory_add(windlass_memory *fleet, const char *name) {
     for (windlass_memory_cluster *each = fleet->first; each != NULL; each = each->next) {
         if (strcmp(each->client.name, name) == 0) {

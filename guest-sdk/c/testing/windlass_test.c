@@ -177,6 +177,10 @@ void windlass_script_now(windlass_script *script, const char *time) {
     script->host.now = windlass_format("%s", time);
 }
 
+void windlass_script_serve(windlass_script *script, windlass_server *serve, void *context) {
+    test_serve(&script->host, serve, context);
+}
+
 static step *expect(windlass_script *script, json *call) {
     step *made = windlass_alloc(sizeof *made);
     made->call = call;

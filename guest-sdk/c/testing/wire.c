@@ -153,6 +153,30 @@ json *wire_operation(const windlass_operation *operation) {
     return wire_case(function_of(operation), values);
 }
 
+/* Bytes are numbers. */
+static json *numbers_of(const unsigned char *bytes, size_t count) {
+    json *numbers = json_array();
+    for (size_t at = 0; at < count; at++) {
+        json_append(numbers, json_number(bytes[at]));
+    }
+    return numbers;
+}
+
+json *wire_http(const windlass_http_request *request) {
+    json *asked = json_object(), *headers = json_array();
+    for (size_t at = 0; at < request->header_count; at++) {
+        json *pair = json_append(json_array(), json_string(request->headers[at].name));
+        json_append(headers, json_append(pair, json_string(request->headers[at].value)));
+    }
+    wire_text(asked, "method", request->method);
+    wire_text(asked, "url", request->url);
+    json_set(asked, "headers", headers);
+    json_set(asked, "body", numbers_of(request->body, request->body_length));
+    json_set(asked, "timeout_ms", request->timeout_ms == 0 ? json_null() : json_number(request->timeout_ms));
+    json_set(asked, "options", json_array());
+    return wire_case("Http", json_set(json_object(), "request", asked));
+}
+
 /* ---- From the host ---- */
 
 /* Whether a name in CamelCase is one of the contract: NotFound is not-found. */
@@ -246,6 +270,24 @@ windlass_error *wire_infos(const json *answer, windlass_cluster_info **infos, si
         (*infos)[(*count)++] = (windlass_cluster_info){json_text_at(each, "/name"), pairs_of(json_get(each, "labels")),
                                                        pairs_of(json_get(each, "properties")),
                                                        json_is_true(json_get(each, "ready"))};
+    }
+    return NULL;
+}
+
+windlass_error *wire_http_response(const json *answer, windlass_http_response *response) {
+    windlass_error *error = wire_error(answer);
+    if (error != NULL) {
+        return error;
+    }
+    const json *from = json_get(answer, "Ok"), *pairs = json_get(from, "headers"), *numbers = json_get(from, "body");
+    windlass_header *headers = windlass_alloc(json_count(pairs) * sizeof *headers);
+    char *body = windlass_alloc(json_count(numbers) + 1);
+    *response = (windlass_http_response){.status = (int)json_integer(json_get(from, "status"), 0), .headers = headers, .body = body};
+    json_each(pair, pairs) {
+        headers[response->header_count++] = (windlass_header){json_text_at(pair, "/0"), json_text_at(pair, "/1")};
+    }
+    json_each(number, numbers) {
+        body[response->body_length++] = (char)json_integer(number, 0);
     }
     return NULL;
 }

@@ -23,6 +23,11 @@ json *wire_operation(const windlass_operation *operation);
 /* What the host has answered to an operation of a batch. */
 windlass_reply wire_batch_reply(const json *answer);
 
+/* A call of a server that is no API server. */
+json *wire_http(const windlass_http_request *request);
+/* What the host has answered to it. */
+windlass_error *wire_http_response(const json *answer, windlass_http_response *response);
+
 /* The error of a result; NULL for its value. */
 windlass_error *wire_error(const json *result);
 /* What the host has answered to fleet.clusters. */
