@@ -80,7 +80,7 @@ def items(text: str, pattern: re.Pattern[str], language: str) -> str:
 def go(folder: Path) -> str:
     """What `go doc` says of each package. Without Go, how to ask."""
     packages = {".": "windlass.dev/windlass"}
-    packages |= {f"./{name}": f"windlass.dev/windlass/{name}" for name in ("mapper", "windlasstest")}
+    packages |= {f"./{name}": f"windlass.dev/windlass/{name}" for name in ("httpclient", "mapper", "windlasstest")}
     if shutil.which("go") is None:
         return "".join(f"In a project: `go doc -all {package}`.\n\n" for package in packages.values())
     text = ""

@@ -38,6 +38,11 @@
 // Methods of [Cluster] use [Object], a map of JSON values, for every kind. Functions such as [Get] and [ListAll] do the same
 // with your own struct that names its kind ([Kinded]).
 //
+// # Other servers
+//
+// [HTTPGet] and [HTTPDo] call servers that are no API servers, as far as the operator allows it. Package httpclient does so for libraries that
+// use net/http.
+//
 // # Logging
 //
 // In a component the default logger of [log/slog] writes to the host's log.
