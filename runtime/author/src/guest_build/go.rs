@@ -1,7 +1,7 @@
 //! Builds guests in Go with the ordinary toolchain. Entry point: [`build`].
 
 use super::componentize::componentize;
-use super::exports::exports;
+use super::exports::{exports, imported_modules};
 use super::settings::{self, Settings, World, check_entry};
 use super::source::Source;
 use super::tool::Tool;
@@ -19,6 +19,9 @@ const LINKER_FLAGS: &str = "-ldflags=-w";
 
 /// The export of a guest that imports package `mapper` of the SDK.
 const MAPPER: &str = "windlass:runtime/mapper@0.1.0#map-objects";
+
+/// What a guest imports that calls servers that are no API servers.
+const HTTP: &str = "windlass:runtime/http@0.1.0";
 
 /// Builds a guest and returns the component in `work`.
 pub(super) async fn build(source: &Source, work: &Path) -> Result<PathBuf, BuildError> {
@@ -94,12 +97,13 @@ fn remedy() -> String {
     }
 }
 
-/// The world of a module. It always has all imports: a component imports only the functions that its module imports.
+/// The world of a module. It always has the fleet: a component imports only the functions that its module imports. An older contract in
+/// the project has no worlds with HTTP.
 fn fitting(core: &[u8]) -> World {
     World {
         fleet: true,
         mapper: exports(core).any(|name| name == MAPPER),
-        http: true,
+        http: imported_modules(core).any(|name| name == HTTP),
     }
 }
 
@@ -114,6 +118,16 @@ mod tests {
         assert_eq!(version("go1.9.2"), Some((1, 9)));
         assert_eq!(version("devel +3f2a"), None);
         assert!(version("go1.23.4") < Some(OLDEST));
+    }
+
+    #[test]
+    fn the_http_of_the_contract_is_the_one_that_is_looked_for() {
+        let wit = crate::embedded::file("wit/http.wit").unwrap();
+        let wit = String::from_utf8_lossy(wit);
+        let (name, version) = HTTP.rsplit_once('@').unwrap();
+        let (package, interface) = name.split_once('/').unwrap();
+        assert!(wit.contains(&format!("package {package}@{version};")));
+        assert!(wit.contains(&format!("interface {interface} {{")));
     }
 
     #[test]
