@@ -1,6 +1,7 @@
 //! Calls of servers that are no API servers, by the program: credentials of Secrets, the bound of a Tenant, and the example with its server.
 
 use crate::hub::{object, rules};
+use crate::languages;
 use crate::memory_hub::{MemoryHub, has, of_platform};
 use crate::project::Project;
 use crate::running::SOON;
@@ -134,5 +135,14 @@ async fn the_example_keeps_its_records_at_its_server() -> Result<()> {
         (status, body.as_str()),
         (200, r#"{"address": "192.0.2.1"}"#)
     );
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs other languages' tools"]
+async fn the_example_lives_the_same_life_in_go() -> Result<()> {
+    let folder = windlass_harness::repository().join("examples/dns/go");
+    let tested = languages::windlass(&folder, ["test", "--timeout", "900s"]).await?;
+    tested.expect_code(0)?;
     Ok(())
 }
