@@ -162,10 +162,22 @@ export function key(what, value) {
  */
 export function json(what, value) {
   if (typeof value !== 'object' || value === null) throw wrong(what, 'an object', value);
+  return anyJson(what, value);
+}
+
+/**
+ * The same of any value, such as a text.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function anyJson(what, value) {
   const written = JSON.stringify(value, (_, each) => {
-    if (typeof each === 'number' && !exact(each)) throw inexact(what, value, each);
+    if (typeof each === 'number' && !exact(each)) throw inexact(what, /** @type {object} */ (value), each);
     return each;
   });
+  if (written === undefined) throw wrong(what, 'a value that JSON has', value);
   // JSON.stringify escapes a surrogate without its other half; a backslash is two in JSON.
   if (!written.includes('\\ud')) return written;
   return written.replace(/\\(?:\\|ud[89a-f][0-9a-f]{2})/g, (escape) => (escape === '\\\\' ? escape : '\ufffd'));

@@ -1,5 +1,6 @@
 /**
- * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, `NotReady`, and `explain`, which makes the message for the host.
+ * How calls and reconciles fail. Entry points: `ApiError`, `HttpStatusError`, `TerminalError`, `NotReady`, and `explain`, which makes the message for the
+ * host.
  *
  * @module
  */
@@ -23,6 +24,21 @@ export class ApiError extends Error {
     this.reason = reason;
     this.details = details;
     this.retryAfter = retryAfter;
+  }
+}
+
+export class HttpStatusError extends Error {
+  /**
+   * @param {string} message
+   * @param {number} status
+   * @param {number} [retryAfterMs]
+   */
+  constructor(message, status, retryAfterMs) {
+    super(message);
+    /** @type {'HttpStatusError'} */
+    this.name = 'HttpStatusError';
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 
@@ -135,7 +151,7 @@ function line(thrown) {
   if (thrown instanceof ApiError) return `${thrown.code}: ${thrown.message}`;
   if (!(thrown instanceof Error)) return printed(thrown);
   const { name, message } = thrown;
-  if (['Error', 'Retry', 'TerminalError'].includes(name)) return message;
+  if (['Error', 'HttpStatusError', 'Retry', 'TerminalError'].includes(name)) return message;
   return message ? `${name}: ${message}` : name;
 }
 

@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { ApiError, NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
+import { ApiError, HttpStatusError, NotReady, Retry, TerminalError, explain as explained, milliseconds } from './errors.js';
 import { log } from './log.js';
 import { frames } from './stack.js';
 
@@ -116,7 +116,7 @@ export const mistakes = new WeakMap();
 function failure(error) {
   /** @type {RawFailure} */
   const made = { tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) };
-  const isMeant = [ApiError, Retry, TerminalError].some((type) => error instanceof type);
+  const isMeant = [ApiError, HttpStatusError, Retry, TerminalError].some((type) => error instanceof type);
   if (!isMeant) mistakes.set(made, error);
   return made;
 }

@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 import { Channel } from './host/channel.js';
 import { during } from './host/native.js';
-import { fleet, cluster as remote, record, variant } from './host/wire.js';
+import { fleet, http, cluster as remote, record, variant } from './host/wire.js';
 
 /** @typedef {{ reconciler: contract.RawReconciler, mapper?: contract.RawMapper }} Guest */
 
@@ -64,6 +64,7 @@ function done({ reconciler, mapper }, task, channel) {
     now: () => call('Now'),
     log: (level, message, fields) => call({ Log: { level: variant(level), message, fields } }),
     fleet: fleet(call),
+    http: http(call),
   };
   return during(host, () => {
     if (task === 'Describe') return result(() => described(reconciler.describe()));

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** @import { Host, RawApiError, RawCluster, RawMapper, RawOperation, RawReconciler, RawReply, RawResult } from '../types/contract.js' */
+/** @import { Host, RawApiError, RawCluster, RawHttpRequest, RawMapper, RawOperation, RawReconciler, RawReply, RawResult } from '../types/contract.js' */
 /** @import * as sdk from '../types/index.js' */
 /** @import * as testing from '../types/testing.js' */
 
@@ -12,14 +12,19 @@ import assert, { AssertionError } from 'node:assert';
 import * as check from './check.js';
 import { ApiError, printed } from './errors.js';
 import { during } from './host/native.js';
+import { rawRequest } from './http.js';
+import { TestRequest } from './message.js';
 import { deleting, madeHere, operation, selecting } from './operation.js';
 import { mapped, outcome, rawError, recorded, said } from './outcome.js';
+import { rawAnswer } from './testing/http.js';
 
 export { TestCluster } from './testing/cluster.js';
 export { Fleet } from './testing/fleet.js';
 
 /** Names no cluster: the calls of `fleet` itself. */
 const FLEET = Symbol('fleet');
+/** Names no cluster: calls of servers that are no API servers. */
+const HTTP = Symbol('http');
 
 /**
  * A call. Its arguments have the contract's form, with every JSON text parsed.
@@ -67,6 +72,14 @@ export class Script {
         const tags = sent.map(([, { tag }]) => tag);
         return this.#expect(FLEET, 'batch', [sent], NONE, (answers) => replies(tags, answers));
       },
+    };
+  }
+
+  /** @returns {testing.ExpectedHttp} */
+  get http() {
+    return {
+      send: (request) =>
+        this.#expect(HTTP, 'send', [sent(rawRequest(request))], NONE, (answer) => ({ value: rawAnswer('answer', answer) })),
     };
   }
 
@@ -262,6 +275,7 @@ export class Script {
         },
         batch: (operations) => this.#answer(FLEET, 'batch', [operations]),
       },
+      http: { send: (request) => this.#answer(HTTP, 'send', [sent(request)]) },
     };
   }
 }
@@ -281,6 +295,16 @@ function unmade(left, came, cause) {
 
 /** Marks a missing answer. */
 const NONE = Symbol('none');
+
+/**
+ * A request as it is compared and shown.
+ *
+ * @param {RawHttpRequest} raw
+ */
+function sent(raw) {
+  const { method, url, headers, timeoutMs } = raw;
+  return { method, url, headers, timeoutMs, body: raw.body.length > 0 ? new TestRequest(raw).text() : undefined };
+}
 
 /** @param {import('../types/fleet.js').ClusterInfo} info */
 const rawInfo = ({ name, labels, properties, ready }) => ({
@@ -364,5 +388,5 @@ function readable(value) {
  */
 function shown({ of, call, with: args }) {
   const printedArguments = /** @type {any[]} */ (args).map((each) => JSON.stringify(each)).join(', ');
-  return `${of === FLEET ? 'fleet' : `cluster ${JSON.stringify(of)}`}.${call}(${printedArguments})`;
+  return `${typeof of === 'symbol' ? of.description : `cluster ${JSON.stringify(of)}`}.${call}(${printedArguments})`;
 }

@@ -47,7 +47,8 @@ test('every function is declared', () => {
 
 test('the imports are of the package’s version', () => {
   const [, version] = /package windlass:runtime@([\d.]+);/.exec(wit) ?? [];
-  const sources = read('../src/host/component.js') + read('../src/host/component-fleet.js') + read('../types/imports.d.ts');
+  const components = ['component', 'component-fleet', 'component-http'].map((name) => read(`../src/host/${name}.js`));
+  const sources = components.join('') + read('../types/imports.d.ts');
   const imported = Array.from(sources.matchAll(/windlass:runtime\/[\w-]+@([\d.]+)/g), ([, version]) => version);
   assert.deepEqual([...new Set(imported)], [version]);
 });

@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 const GUEST = `
 import { TerminalError, config, defineMapper, defineReconciler, kind, log, now, operation, requeueAfter } from 'windlass-sdk';
 import * as fleet from 'windlass-sdk/fleet';
+import * as http from 'windlass-sdk/http';
 
 const Pod = kind('v1', 'Pod');
 export const reconciler = defineReconciler({
@@ -21,6 +22,7 @@ export const reconciler = defineReconciler({
   reconcile({ key }, cluster) {
     if (key.name === 'wrong') throw new TerminalError(cluster.name);
     if (key.name === 'trap') now();
+    if (key.name === 'http') throw new TerminalError(http.post('https://a.example.com/', { json: 'ü' }).text());
     const [alpha] = fleet.clusters({ labelSelector: 'a=b' });
     const pod = fleet.open(alpha.name).get(Pod, key, { live: true });
     cluster.batch([operation.patch(Pod, pod, []), operation.delete(Pod, pod)]);
@@ -99,6 +101,26 @@ const EXCHANGES = [
     { Reconcile: { request: { cluster: '', key: { name: 'trap' } }, cluster: 6 } },
     [{ Call: 'Now' }, { Trap: 'too many calls' }],
     [{ Return: { Err: { Retry: 'too many calls' } } }],
+  ],
+  [
+    { Reconcile: { request: { cluster: '', key: { name: 'http' } }, cluster: 7 } },
+    [
+      {
+        Call: {
+          Http: {
+            request: {
+              method: 'POST',
+              url: 'https://a.example.com/',
+              headers: [['content-type', 'application/json']],
+              body: [0x22, 0xc3, 0xbc, 0x22],
+              options: [],
+            },
+          },
+        },
+      },
+      { Ok: { status: 200, headers: [], body: [0xc3, 0xa4] } },
+    ],
+    [{ Return: { Err: { Terminal: 'ä' } } }],
   ],
   [
     { MapObjects: { cluster: 7, kind: pod, objects: [object] } },

@@ -112,6 +112,7 @@ function run(spec) {
     log: (/** @type {string} */ level, /** @type {string} */ message, /** @type {any[]} */ fields) =>
       void logs.push({ level, message, fields: Object.fromEntries(fields) }),
     fleet: /** @type {any} */ (undefined),
+    http: /** @type {any} */ (undefined),
   };
 
   /** @param {any} cleanup */

@@ -130,12 +130,32 @@ export interface Fleet {
   batch(operations: [string, RawOperation][]): RawResult<RawReply>[];
 }
 
+export interface RawHttpRequest {
+  method: string;
+  url: string;
+  headers: [string, string][];
+  body: Uint8Array;
+  timeoutMs?: number;
+  options: [string, string][];
+}
+
+export interface RawHttpResponse {
+  status: number;
+  headers: [string, string][];
+  body: Uint8Array;
+}
+
+export interface Http {
+  send(request: RawHttpRequest): RawHttpResponse;
+}
+
 /** The imports of a component. */
 export interface Host {
   config(): string;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields: [string, string][]): void;
   now(): string;
   fleet: Fleet;
+  http: Http;
 }
 
 export type RawEnqueue = { tag: 'primary' | 'controller-owner' | 'any-owner' | 'same-name' | 'mapped' } | { tag: 'by-index'; val: string };

@@ -21,3 +21,7 @@ declare module 'windlass:runtime/fleet@0.1.0' {
   export const open: import('./contract.js').Fleet['open'];
   export const batch: import('./contract.js').Fleet['batch'];
 }
+
+declare module 'windlass:runtime/http@0.1.0' {
+  export const send: import('./contract.js').Http['send'];
+}

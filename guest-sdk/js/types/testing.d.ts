@@ -6,6 +6,7 @@
 
 import type { RawDescription, RawMapper, RawReconciler } from './contract.js';
 import type { ClusterInfo } from './fleet.js';
+import type { BodyOptions, Headers, Request as HttpRequest } from './http.js';
 import type {
   ApiCode,
   ApiError,
@@ -88,6 +89,35 @@ export interface ExpectedFleet {
   batch(operations: readonly (readonly [cluster: string, operation: Operation<any>])[]): Expected<readonly (unknown | ApiError)[]>;
 }
 
+/** What a guest asks a server that is no API server. */
+export interface ServedRequest {
+  readonly method: string;
+  readonly url: string;
+  /** Those that the guest gives. The host adds others. */
+  readonly headers: Headers;
+  readonly body: Uint8Array;
+  readonly timeoutMs?: number;
+  /** The body as text. */
+  text(): string;
+  /** The body, read as JSON. */
+  json<T = any>(): T;
+}
+
+/** What the server answers. */
+export interface ServedAnswer extends Omit<BodyOptions, 'timeoutMs'> {
+  /** Default: 200. */
+  status?: number;
+}
+
+/** Stands for servers that are no API servers. An ApiError that it throws is that of the guest's call. */
+export type Serve = (request: ServedRequest) => ServedAnswer;
+
+/** The calls that the guest should make of `windlass-sdk/http`. */
+export interface ExpectedHttp {
+  /** Needs an answer. A body is compared as text, and one of JSON by its value. */
+  send(request: HttpRequest): Expected<ServedAnswer>;
+}
+
 /**
  * The calls that a guest should make, in their order, and a host that answers them.
  *
@@ -112,6 +142,8 @@ export class Script {
   readonly lines: Line[];
   /** The calls that the guest should make to the fleet. */
   readonly fleet: ExpectedFleet;
+  /** The calls that the guest should make of servers that are no API servers. */
+  readonly http: ExpectedHttp;
   /** The calls that the guest should make in a cluster. */
   cluster(name: string): ExpectedCluster;
   /** Runs a reconcile in its cluster; all calls expected so far must be made. */
@@ -150,6 +182,8 @@ export class Fleet {
   now(time: string | Date): void;
   /** Serves a kind without a schema in all clusters. Namespaced, unless the options say otherwise. */
   define(kind: Kind, options?: { namespaced?: boolean }): void;
+  /** Answers what guests ask servers that are no API servers. Without this, every such call is denied. */
+  serve(answer: Serve): void;
   /** Runs `describe`, and fills in every default. Throws the guest's errors. */
   describe(reconciler: RawReconciler): RawDescription;
   /** Runs a part of a guest that logs, reads its config, or opens clusters. */

@@ -1,11 +1,11 @@
 /**
- * The host's functions over lines of JSON: `guest-sdk/protocol.md`. Entry points: `cluster` and `fleet`, which are the contract's, and `record`
- * and `variant`, by which values become those of lines.
+ * The host's functions over lines of JSON: `guest-sdk/protocol.md`. Entry points: `cluster`, `fleet` and `http`, which are the contract's, and
+ * `record` and `variant`, by which values become those of lines.
  *
  * @module
  */
 
-/** @import { Fleet, RawApiError, RawCluster, RawOperation, RawReply, RawResult } from '../../types/contract.js' */
+/** @import { Fleet, Http, RawApiError, RawCluster, RawOperation, RawReply, RawResult } from '../../types/contract.js' */
 
 /** @typedef {(called: unknown) => any} Call Sends `{"Call": …}`, and returns its answer. */
 
@@ -155,4 +155,15 @@ export const fleet = (call) => ({
   open: (name) => cluster(call, result(call({ Open: { name } }))),
   batch: (operations) =>
     call({ BatchFleet: { operations: operations.map(([name, each]) => [name, operation(each)]) } }).map(settled),
+});
+
+/**
+ * @param {Call} call
+ * @returns {Http}
+ */
+export const http = (call) => ({
+  send: ({ body, ...request }) => {
+    const answer = result(call({ Http: { request: { ...record(request), body: Array.from(body) } } }));
+    return { ...answer, body: Uint8Array.from(answer.body) };
+  },
 });

@@ -12,9 +12,11 @@ import * as check from '../check.js';
 import { ApiError } from '../errors.js';
 import { during } from '../host/native.js';
 import { fleet as fleetOf } from '../host/wire.js';
+import { TestRequest } from '../message.js';
 import { said, thrown } from '../outcome.js';
 import { TestCluster, replied } from './cluster.js';
 import { Host } from './host.js';
+import { rawAnswer } from './http.js';
 
 export class Fleet {
   #config;
@@ -22,6 +24,8 @@ export class Fleet {
   #host = new Host();
   /** @type {Map<string, TestCluster>} */
   #clusters = new Map();
+  /** @type {testing.Serve | undefined} */
+  #serve;
   /** @type {testing.Line[]} */
   lines = [];
 
@@ -65,6 +69,12 @@ export class Fleet {
   define(kind, options) {
     const { namespaced = true } = check.bag('options', options, ['namespaced']);
     this.#host.test({ Define: { kind: check.gvk('kind', kind), namespaced: check.flag('namespaced', namespaced) } });
+  }
+
+  /** @param {testing.Serve} answer */
+  serve(answer) {
+    if (typeof answer !== 'function') throw new TypeError('answer: expected a function');
+    this.#serve = answer;
   }
 
   /** @param {contract.RawReconciler} reconciler */
@@ -111,7 +121,15 @@ export class Fleet {
         open: (name) => this.#named(name).handle(),
         batch: (operations) => operations.map(([name, operation]) => replied(() => this.#named(name).handle(), operation)),
       },
+      http: { send: (request) => this.#answered(request) },
     };
+  }
+
+  /** @param {contract.RawHttpRequest} request */
+  #answered(request) {
+    if (this.#serve) return rawAnswer('the answer', this.#serve(new TestRequest(request)));
+    const message = 'this fleet has no answers for calls of servers: the test gives them with fleet.serve';
+    throw thrown(new ApiError({ code: 'denied', message }));
   }
 
   /** @param {string | undefined} selector */
