@@ -6,6 +6,7 @@ import unittest
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent / "bindings"))
 
@@ -13,6 +14,7 @@ from componentize_py_types import Err, Ok
 from wit_world.exports import reconciler as wit_reconciler
 from wit_world.imports import client as wit
 from wit_world.imports import fleet as wit_fleet
+from wit_world.imports import http as wit_http
 from wit_world.imports import log as wit_log
 from wit_world.imports import types as wit_types
 
@@ -263,7 +265,9 @@ class Component(unittest.TestCase):
         Guest.body = staticmethod(lambda: windlass.Description("t", watches=[windlass.Watch(MAPS, clusters="every")]))  # type: ignore[arg-type]
         with self.assertRaises(Err) as caught:
             self.exports[0]().describe()
-        told = "^ValueError: clusters: 'every' is none of as-configured, local, provider, all\nat <lambda> test_component"
+        told = (
+            "^ValueError: clusters: 'every' is none of as-configured, local, provider, all\nat <lambda> test_component"
+        )
         self.assertRegex(caught.exception.value, told)
 
     def test_a_mapper_gets_objects_and_answers_requests(self) -> None:
@@ -295,6 +299,34 @@ class Component(unittest.TestCase):
             self.assertEqual(windlass.fleet.batch([("beta", Get(MAPS, "default/a"))]), [None])
 
         self.reconcile(body)
+
+    def test_servers_are_reached_through_the_world(self) -> None:
+        self.addCleanup(setattr, wit_http, "send", wit_http.send)
+        asked: list[Any] = []
+        known: Any = wit_http
+
+        def answers(request: wit_http.Request) -> wit_http.Response:
+            asked.append(request)
+            return wit_http.Response(201, [("etag", "1")], b"[1]")
+
+        def refuses(request: wit_http.Request) -> wit_http.Response:
+            raise Err(wit_types.ApiError(wit_types.ApiCode.DENIED, 0, "Denied", "no rule", None, None))
+
+        def body(request: windlass.Request, cluster: windlass.Cluster) -> None:
+            known.send = answers
+            answer = windlass.http.post("https://a.example.com/", json={"a": 1}, timeout=2)
+            self.assertEqual((answer.status, answer.headers["ETag"], answer.json()), (201, "1", [1]))
+            known.send = refuses
+            with self.assertRaisesRegex(windlass.Denied, "no rule"):
+                windlass.http.get("https://a.example.com/")
+
+        self.reconcile(body)
+        headers = [("content-type", "application/json")]
+        self.assertEqual(asked, [wit_http.Request("POST", "https://a.example.com/", headers, b'{"a":1}', 2000, [])])
+
+    def test_a_world_without_servers_is_told(self) -> None:
+        with mock.patch.object(component, "wit_http", None), self.assertRaisesRegex(Err, "world = .*http-reconcile"):
+            self.reconcile(lambda request, cluster: windlass.http.get("https://a.example.com/"))
 
     def test_the_entry_is_found_or_its_absence_explained(self) -> None:
         self.assertEqual(component.exports(__name__, mapper=False)[1], None)

@@ -14,7 +14,7 @@ SDK = Path(__file__).parents[1]
 GUEST = """
 import json
 import windlass
-from windlass import Enqueue, Index, Request, Watch, fleet
+from windlass import Enqueue, Index, Request, Watch, fleet, http
 from windlass.operations import Create, Delete, Get, List
 
 MAPS = "v1/ConfigMap"
@@ -71,6 +71,11 @@ class Guest(windlass.Reconciler, windlass.Mapper):
             raise AssertionError("no rule grants it")
         except windlass.Denied as error:
             assert error.http_status == 0 and "secrets" in error.message, error
+        try:
+            http.post("https://a.example.com/", json={"a": "ü"})
+            raise AssertionError("no rule allows it")
+        except windlass.Denied as error:
+            assert "a.example.com" in error.message, error
 """
 
 PROJECT = '[tool.windlass]\nworld = "mapped-fleet-reconcile"\n'

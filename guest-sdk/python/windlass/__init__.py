@@ -28,7 +28,7 @@ In unit tests :class:`windlass.testing.Fleet` or :class:`windlass.testing.Script
 Import modules at the top of a file: the component contains only modules that are imported during the build.
 """
 
-from . import fleet, log, operations
+from . import fleet, http, log, operations
 from .cluster import Cluster
 from .conditions import condition, set_condition
 from .dependents import Dependents
@@ -126,6 +126,7 @@ __all__ = [
     "controller_of",
     "fleet",
     "has_finalizer",
+    "http",
     "is_deleting",
     "key_of",
     "kind_of",

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from datetime import timedelta
 from typing import Any
 
 MOST = 2**32 - 1
 """The largest number of the contract."""
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 Check = Callable[[str, Any], Any]
 
@@ -51,6 +54,17 @@ def whole(what: str, value: Any) -> int:
     if not 0 <= value <= MOST:
         raise ValueError(f"{what}: expected a whole number from 0 to {MOST}, got {value}")
     return value
+
+
+def milliseconds(what: str, value: timedelta | float) -> int:
+    """Seconds, or a timedelta, as whole milliseconds that the contract can carry. Fractions are rounded up."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not seconds >= 0:
+        raise ValueError(f"{what} is not {value}: give seconds from 0 on")
+    # To a timedelta's microseconds first: 1.1 is a little more than 1100 ms.
+    span = timedelta(seconds=min(seconds, MOST / 1000))
+    whole = -(-span // _MILLISECOND)
+    return max(whole, 1) if seconds > 0 else 0
 
 
 def optional(check: Check) -> Check:

@@ -18,7 +18,7 @@ from wit_world.imports import log as wit_log
 from wit_world.imports import types as wit_types
 
 from . import entry as guests
-from . import host
+from . import host, http_messages
 from .description import Description, Enqueue, Watch
 from .entry import failed, text
 from .errors import ApiError, Terminal
@@ -44,6 +44,11 @@ try:
     from wit_world.imports import fleet as wit_fleet
 except ImportError:  # a world without it
     wit_fleet = None  # type: ignore[assignment]
+
+try:
+    from wit_world.imports import http as wit_http
+except ImportError:  # a world without it
+    wit_http = None  # type: ignore[assignment]
 
 
 def exports(entry: str, *, mapper: bool) -> tuple[type, type | None]:
@@ -350,6 +355,17 @@ class _Host:
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
         asked = [(name, _operation(operation)) for name, operation in operations]
         return [_reply(result) for result in _fleet().batch(asked)]
+
+    def http(self, request: http_messages.Request) -> http_messages.Response:
+        if wit_http is None:
+            raise RuntimeError('this guest\'s world has no http: set [tool.windlass] world = "http-reconcile"')
+        headers = list(request.headers.items())
+        asked = wit_http.Request(request.method, request.url, headers, request.body, request.timeout_ms, [])
+        try:
+            answer = wit_http.send(asked)
+        except Err as error:
+            _raise(error)
+        return http_messages.Response(answer.status, headers=answer.headers, data=answer.body)
 
 
 def _fleet() -> Any:

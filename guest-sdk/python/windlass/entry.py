@@ -9,7 +9,7 @@ import inspect
 from . import checks
 from .cluster import Cluster
 from .description import Description
-from .errors import ApiError, Retry, Terminal
+from .errors import ApiError, HttpStatusError, Retry, Terminal
 from .host import Client
 from .located import frames, located
 from .objects import Kind, Object
@@ -70,7 +70,7 @@ def map_objects(guest: Reconciler, client: Client, kind: Kind, objects: list[Obj
 
 def failed(error: Exception) -> str:
     """The message of a failure: with where it was raised, unless the exception is one by which runs end."""
-    if isinstance(error, ApiError):
+    if isinstance(error, (ApiError, HttpStatusError)):
         return text("\n".join([str(error), *frames(error)]))
     if isinstance(error, (Retry, Terminal)):
         return text(error)

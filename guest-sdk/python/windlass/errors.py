@@ -1,4 +1,4 @@
-"""How calls and reconciles fail. Entry points: :class:`ApiError`, :class:`Terminal`,
+"""How calls and reconciles fail. Entry points: :class:`ApiError`, :class:`HttpStatusError`, :class:`Terminal`,
 :class:`Retry` and :class:`NotReady`."""
 
 from __future__ import annotations
@@ -166,6 +166,17 @@ class OtherError(ApiError):
 
 
 _CLASSES: dict[ApiCode, type[ApiError]] = {each.code: each for each in ApiError.__subclasses__()}
+
+
+class HttpStatusError(Exception):
+    """An answer that says that a call of :mod:`windlass.http` has failed. If it is not caught, the reconcile is retried."""
+
+    def __init__(self, message: str, *, status: int, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """For example 404."""
+        self.retry_after = retry_after
+        """The delay in seconds that the server asked for: ``raise NotReady(str(error), error.retry_after or 10)`` waits as long."""
 
 
 class Retry(Exception):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from .errors import ApiError
+from .http_messages import Request, Response
 from .operations import Answer, Call, Event, Operation
 
 
@@ -51,6 +52,9 @@ class Host(Protocol):
 
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
         """Runs operations concurrently in several clusters; the results are in the same order."""
+
+    def http(self, request: Request) -> Response:
+        """Sends a request to a server that is no API server; raises :class:`ApiError`."""
 
 
 _current: Host | None = None

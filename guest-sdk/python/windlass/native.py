@@ -16,6 +16,8 @@ from typing import Any
 
 from . import entry, host, wire
 from .errors import ApiError, Terminal
+from .http_messages import Request as HttpRequest
+from .http_messages import Response as HttpResponse
 from .objects import Key, Kind, Object
 from .operations import Answer, Call, Event, Operation
 from .reconciler import Action, Reconciler, Request
@@ -57,7 +59,7 @@ def _guest(folder: Path) -> Reconciler:
     else:
         settings = _toml(folder / "windlass.toml")
     sys.path[:0] = [str(each) for each in (folder, package, package / "src")]
-    return entry.find(settings.get("entry", "guest"), mapper=settings.get("world", "").startswith("mapped-"))
+    return entry.find(settings.get("entry", "guest"), mapper="mapped-" in settings.get("world", ""))
 
 
 def _toml(file: Path) -> dict[str, Any]:
@@ -154,6 +156,9 @@ class _Host:
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
         asked = [(name, wire.operation(each)) for name, each in operations]
         return [wire.reply(each) for each in self._lines.call("BatchFleet", operations=asked)]
+
+    def http(self, request: HttpRequest) -> HttpResponse:
+        return wire.http_response(self._lines.call("Http", request=wire.http_request(request)))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,6 @@ from .description import Description
 from .errors import NotReady
 from .objects import Key, Kind, Object
 
-_MILLISECOND = timedelta(milliseconds=1)
-
-
 _PLAIN = (string.ascii_letters + string.digits + "-._~").encode()
 """The bytes that are not escaped in a URL; all others in a cluster's name are percent-encoded."""
 
@@ -66,13 +63,7 @@ DONE = Action()
 def requeue_after(delay: timedelta | float) -> Action:
     """Runs again after a delay (seconds, or a timedelta; at most about 49 days), or earlier after an event.
     Fractions of a millisecond are rounded up. 0: at once, but at most every 100 ms for a key."""
-    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-    if not seconds >= 0:
-        raise ValueError(f"a delay is not {delay}: give seconds from 0 on")
-    # To a timedelta's microseconds first: 1.1 is a little more than 1100 ms.
-    span = timedelta(seconds=min(seconds, checks.MOST / 1000))
-    milliseconds = -(-span // _MILLISECOND)
-    return Action(max(milliseconds, 1) if seconds > 0 else 0)
+    return Action(checks.milliseconds("a delay", delay))
 
 
 class Reconciler(ABC):

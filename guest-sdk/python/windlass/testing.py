@@ -46,12 +46,14 @@ from .cluster import Cluster
 from .description import Description
 from .errors import ApiError
 from .fleet import ClusterInfo
+from .http_messages import Request as HttpRequest
+from .http_messages import Response as HttpResponse
 from .objects import Key, Kind, Object
 from .operations import Answer, Call, Event, Operation
 from .reconciler import Action, Mapper, Reconciler, Request
 from .testing_client import Verb
 from .testing_fleet import Fleet, MemoryCluster
-from .testing_shared import LogLine, RecordingHost, Unexpected, described, reconciled
+from .testing_shared import LogLine, RecordingHost, Unexpected, answered, described, reconciled
 
 __all__ = [
     "Batch",
@@ -102,7 +104,10 @@ class Open:
     name: str
 
 
-Expected = Call | Batch | FleetBatch | Clusters | Open
+Expected = Call | Batch | FleetBatch | Clusters | Open | HttpRequest
+
+
+_OF_NO_CLUSTER = (FleetBatch, Clusters, Open, HttpRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +141,9 @@ class Script:
         self, call: Expected, *, returns: Any = None, raises: ApiError | None = None, cluster: str | None = None
     ) -> None:
         """Adds the next call and its answer: a result that it ``returns`` (an object, a :class:`windlass.Page`, a list for batches
-        and clusters, nothing), or an error that it ``raises``. ``cluster`` is the cluster of the call; default: the request's.
+        and clusters, a :class:`windlass.http.Response`, nothing), or an error that it ``raises``. ``cluster`` is the cluster of the call; default: the request's.
         """
-        where = None if isinstance(call, (FleetBatch, Clusters, Open)) else self.cluster if cluster is None else cluster
+        where = None if isinstance(call, _OF_NO_CLUSTER) else self.cluster if cluster is None else cluster
         self._steps.append(_Step(where, copy.deepcopy(call), copy.deepcopy(returns) if raises is None else raises))
 
     def reconcile(self, reconciler: Reconciler, key: Key | str) -> Action:
@@ -237,6 +242,9 @@ class _Host(RecordingHost):
 
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
         return _as_many(self._script._answer(None, FleetBatch(operations)), operations)
+
+    def http(self, request: HttpRequest) -> HttpResponse:
+        return answered(self._script._answer(None, request))
 
 
 def _as_many(answers: Any, operations: Sequence[Any]) -> list[Answer | ApiError]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -12,12 +12,14 @@ from . import checks, host, wire
 from .cluster import Cluster
 from .description import Description
 from .errors import ApiError, Denied
+from .http_messages import Request as HttpRequest
+from .http_messages import Response as HttpResponse
 from .objects import Key, Kind, Object, key_of
 from .operations import Answer, Event, Operation
 from .reconciler import Action, Mapper, Reconciler, Request
 from .testing_client import READS, GuestClient, State, Verb, sent
 from .testing_program import Connection
-from .testing_shared import LogLine, RecordingHost, described, reconciled
+from .testing_shared import LogLine, RecordingHost, answered, described, reconciled
 
 
 class Fleet:
@@ -37,6 +39,7 @@ class Fleet:
         """Lines that the guest wrote to the log."""
         self._connection = Connection()
         self._clusters: dict[str, MemoryCluster] = {}
+        self._serve: Callable[[HttpRequest], HttpResponse] | None = None
 
     def cluster(
         self, name: str, *, labels: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None
@@ -57,6 +60,13 @@ class Fleet:
     def define(self, kind: Kind | str, *, namespaced: bool = True) -> None:
         """Serves a kind without a schema in all clusters, if it is not served. Not needed for a kind of which the test puts an object."""
         self._connection.test("Define", kind=wire.kind(kind), namespaced=namespaced)
+
+    def serve(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Answers what guests ask servers that are no API servers: ``fleet.serve(lambda request: http.Response(404))``. An
+        :class:`ApiError` that it raises is that of the guest's call. Without this, every such call is denied."""
+        if not callable(answer):
+            raise TypeError(f"answer: expected a function, got {answer!r}")
+        self._serve = answer
 
     def describe(self, reconciler: Reconciler) -> Description:
         """Runs ``describe``, and checks the rules that every host checks."""
@@ -180,7 +190,7 @@ def _at(kind: Kind | str, key: Key | str) -> Object:
 class _Host(RecordingHost):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet)
-        self._connection, self._clusters = fleet._connection, fleet._clusters
+        self._fleet, self._connection, self._clusters = fleet, fleet._connection, fleet._clusters
 
     def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
         if not self._clusters:
@@ -192,6 +202,11 @@ class _Host(RecordingHost):
 
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
         return [self._attempt(name, *each) for name, each in [(name, sent(each)) for name, each in operations]]
+
+    def http(self, request: HttpRequest) -> HttpResponse:
+        if self._fleet._serve is None:
+            raise Denied("this fleet has no answers for calls of servers: the test gives them with Fleet.serve")
+        return answered(self._fleet._serve(request))
 
     def _attempt(self, name: str, function: str, arguments: Object) -> Answer | ApiError:
         try:

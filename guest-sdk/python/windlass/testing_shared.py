@@ -1,5 +1,5 @@
 """What the hosts of unit tests share, the script and the fleet in memory. Entry points: :func:`reconciled`,
-:func:`described` and :class:`RecordingHost`."""
+:func:`described`, :func:`answered` and :class:`RecordingHost`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from .cluster import Cluster
 from .description import Description, Enqueue
+from .http_messages import Response
 from .reconciler import DONE, Action, Reconciler, Request, run
 
 
@@ -60,6 +61,13 @@ def reconciled(reconciler: Reconciler, request: Request, cluster: Cluster) -> Ac
     if action is not None and not isinstance(action, Action):
         raise Unexpected(f"reconcile answered {action!r}: answer nothing, windlass.DONE or windlass.requeue_after(…)")
     return DONE if action is None else action
+
+
+def answered(answer: Any) -> Response:
+    """Checks what a test answers for a server."""
+    if not isinstance(answer, Response):
+        raise TypeError(f"the test answers {answer!r}: answer with a windlass.http.Response")
+    return answer
 
 
 def described(reconciler: Reconciler) -> Description:

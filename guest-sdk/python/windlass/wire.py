@@ -11,6 +11,8 @@ from typing import Any
 from . import checks
 from .description import Description, Enqueue, Watch
 from .errors import ApiError
+from .http_messages import Request as HttpRequest
+from .http_messages import Response as HttpResponse
 from .objects import Key, Kind, Object, kind_of
 from .operations import (
     Answer,
@@ -116,6 +118,18 @@ def event(of: Event) -> Object:
         "reason": of.reason,
         "action": of.action,
         "note": of.note,
+    }
+
+
+def http_request(of: HttpRequest) -> Object:
+    """A request to a server that is no API server."""
+    return {
+        "method": of.method,
+        "url": of.url,
+        "headers": list(of.headers.items()),
+        "body": list(of.body),
+        "timeout_ms": of.timeout_ms,
+        "options": [],
     }
 
 
@@ -237,6 +251,12 @@ def reply(answer: Any) -> Answer | ApiError:
     if of == "Nothing":
         return None
     return value(of["Page"] if "Page" in of else of["Object"])
+
+
+def http_response(answer: Any) -> HttpResponse:
+    """What such a server answers."""
+    of = result(answer)
+    return HttpResponse(of["status"], headers=of["headers"], data=bytes(of["body"]))
 
 
 def infos(answer: Any) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
