@@ -1,5 +1,5 @@
 //! The examples whose guests work on the fleet, `hub-and-spokes`, `scheduler` and `teams`, in all of their languages, while clusters come,
-//! go, fail and get other labels; and the page that shows the first one.
+//! go, fail and get other labels; the page that shows the first one; and `dns`, whose guests call a server that is no API server.
 
 use crate::languages;
 use crate::project::Project;
@@ -52,6 +52,12 @@ async fn workloads_are_placed_on_clusters_that_have_room_in_all_languages() -> R
 #[ignore = "needs other languages' tools"]
 async fn teams_have_their_namespaces_in_all_languages() -> Result<()> {
     pass_with_no_rule_to_spare("teams", ["typescript", "go", "python"]).await
+}
+
+#[tokio::test]
+#[ignore = "needs other languages' tools"]
+async fn records_are_kept_at_an_api_in_all_languages() -> Result<()> {
+    pass_with_no_rule_to_spare("dns", [".", "typescript", "python"]).await
 }
 
 /// The guests pass the example's cases with its rules, which are the same for each, and the cases use all of them. The guests run beside each
