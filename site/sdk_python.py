@@ -25,7 +25,7 @@ def python(folder: Path) -> str:
     """The public names of each module, of the text of the package: it may need a newer Python than this one."""
     modules = {path.stem: ast.parse(path.read_text()) for path in sorted((folder / "windlass").glob("*.py"))}
     text, shown = "", []
-    for name in ("__init__", "operations", "fleet", "log", "testing"):
+    for name in ("__init__", "operations", "fleet", "http", "log", "testing"):
         module = modules[name]
         title = "windlass" if name == "__init__" else f"windlass.{name}"
         text += f"## {title}\n\n{plain(ast.get_docstring(module))}\n\n"

@@ -56,7 +56,7 @@ def rust(root: Path, out: Path) -> None:
 
 
 def javascript(types: Path) -> str:
-    modules = {"index": "windlass-sdk", "fleet": "windlass-sdk/fleet", "testing": "windlass-sdk/testing"}
+    modules = {"index": "windlass-sdk"} | {name: f"windlass-sdk/{name}" for name in ("fleet", "http", "testing")}
     return "".join(f"## {module}\n\n{of_typescript((types / f'{name}.d.ts').read_text())}" for name, module in modules.items())
 
 
