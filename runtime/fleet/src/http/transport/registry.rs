@@ -79,16 +79,17 @@ impl Transports {
     }
 
     fn client(&self, config: &ClusterConfig, is_local: bool) -> Arc<AuthenticatedClient> {
-        let client = self.shared_client(config, Some(&self.server_addresses));
+        let client = self.shared_client(config);
         if is_local {
             client.mark_local();
         }
         client
     }
 
-    /// A server that is no API server. Its connections end with the last clone of the answer. Reads and sends nothing yet.
+    /// A server that is no API server. Its connections are those of this answer alone, and end with its last clone: callers who do not know
+    /// of each other share none. Reads and sends nothing yet.
     pub(crate) fn outside(&self, config: &ClusterConfig) -> OutsideServer {
-        OutsideServer::new(self.shared_client(config, None), &self.host, &self.options)
+        OutsideServer::new(self.new_client(config, None), &self.host, &self.options)
     }
 
     /// Of the API servers that are connected now.
@@ -101,26 +102,30 @@ impl Transports {
         &self.answers
     }
 
-    fn shared_client(
-        &self,
-        config: &ClusterConfig,
-        server_addresses: Option<&ServerAddresses>,
-    ) -> Arc<AuthenticatedClient> {
+    fn shared_client(&self, config: &ClusterConfig) -> Arc<AuthenticatedClient> {
         let digest = config.connection_digest();
         let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&digest).and_then(Weak::upgrade) {
             return client;
         }
         clients.retain(|_, client| client.strong_count() > 0);
-        let client = AuthenticatedClient::new(
+        let client = self.new_client(config, Some(&self.server_addresses));
+        clients.insert(digest, Arc::downgrade(&client));
+        client
+    }
+
+    fn new_client(
+        &self,
+        config: &ClusterConfig,
+        server_addresses: Option<&ServerAddresses>,
+    ) -> Arc<AuthenticatedClient> {
+        AuthenticatedClient::new(
             config.clone(),
             &self.host,
             &self.options,
             self.plugins.clone(),
             self.sockets.clone(),
             server_addresses.cloned(),
-        );
-        clients.insert(digest, Arc::downgrade(&client));
-        client
+        )
     }
 }
