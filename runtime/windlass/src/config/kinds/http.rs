@@ -38,22 +38,22 @@ pub(crate) struct HttpRuleSpec {
 }
 
 /// A header with exactly one of `value` and `secret`.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct HttpHeaderSpec {
     /// Its name, such as Authorization.
     pub(crate) name: String,
     /// Its value.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<String>,
     /// The name of a Secret of the Reconciler's namespace. Only in a cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
     /// The key of the Secret's data. The end of a line after the value is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
     /// What stands before the Secret's value, such as `Bearer ` with its space. Default: nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
 }
 
