@@ -18,7 +18,10 @@ pub(crate) fn typescript() -> Result<(String, Project)> {
     let config = json!({
         "compilerOptions": {
             "strict": true, "noEmit": true, "module": "esnext", "moduleResolution": "bundler", "target": "es2022", "lib": ["es2022"], "types": [],
-            "paths": {"windlass-sdk": of_sdk("index.d.ts"), "windlass-sdk/fleet": of_sdk("fleet.d.ts"), "windlass-sdk/testing": of_sdk("testing.d.ts")},
+            "paths": {
+                "windlass-sdk": of_sdk("index.d.ts"), "windlass-sdk/fleet": of_sdk("fleet.d.ts"), "windlass-sdk/http": of_sdk("http.d.ts"),
+                "windlass-sdk/testing": of_sdk("testing.d.ts"),
+            },
         },
         "include": ["*.ts", sdk("js").join("types/globals.d.ts")],
     });

@@ -34,6 +34,7 @@ pub(crate) struct HttpRuleSpec {
     pub(crate) headers: Items<HttpHeaderSpec, 0, 16>,
     /// Certificates in PEM of the authorities to trust. Only for a Reconciler. Default: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 65_536))]
     pub(crate) authority: Option<String>,
 }
 
