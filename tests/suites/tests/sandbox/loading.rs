@@ -33,9 +33,8 @@ fn every_guest_built_by_plain_cargo_is_small() -> Result<()> {
             // They call every function that there is, or are a service by configuration.
             "conformance" | "sync" => 384,
             // Whole controllers of the examples.
-            "mongodb" | "mongodb-operator" | "httpbin-operator" | "workspace-setup" | "spread" => {
-                288
-            }
+            "dns" | "mongodb" | "mongodb-operator" | "httpbin-operator" | "workspace-setup"
+            | "spread" => 288,
             // Six controllers in one.
             "test-crash" => 160,
             _ => 128,
