@@ -4,7 +4,7 @@ use crate::hub::{object, rules};
 use crate::languages;
 use crate::memory_hub::{MemoryHub, has, of_platform};
 use crate::project::Project;
-use crate::running::SOON;
+use crate::running::{SOON, ask, create_watched, fleet, start};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value as Json, json};
 use std::process::Stdio;
@@ -85,6 +85,66 @@ async fn credentials_come_from_secrets_and_the_tenant_bounds_what_is_called() ->
     for text in [shown, state] {
         assert!(!text.contains("hunter"), "{text}");
     }
+    Ok(())
+}
+
+/// A guest that asks a server once, and fails with what it got.
+fn asks(port: u16) -> String {
+    let mut own = rule(port);
+    own["headers"] = json!([{"name": "Authorization", "value": "Bearer hunter2"}]);
+    let asked = json!({"method": "GET", "url": format!("http://localhost:{port}/status/418"), "headers": [["X-Api-Key", "k3y-of-the-guest"]]});
+    let rules = r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch], namespaces: ["*"]}]"#;
+    format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: asks}}\nspec:\n  tenant: team-a\n  \
+         guest: {{path: {:?}}}\n  config: {}\n  http: [{own}]\n  record: {{failures: 1}}\n  rules: {rules}\n",
+        guest("test-calls"),
+        json!({"http": [asked]})
+    )
+}
+
+#[tokio::test]
+async fn a_run_goes_again_without_its_server_and_a_plan_calls_none() -> Result<()> {
+    let (project, outside) = (Project::new()?, Outside::start().await?);
+    project.write_config(&[asks(outside.port)])?;
+    let server = fleet(&project, &["alpha"]).await?;
+    create_watched(&server.cluster("alpha").context("a cluster")?, "a")?;
+    let said = async |args: &[&str], code: i32| {
+        let finished = Program::run(project.path(), args, SOON).await?;
+        anyhow::Ok(finished.expect_code(code)?.stdout)
+    };
+    let plan = ["plan", "-f", "windlass.yaml", "-o", "json"];
+    let planned = said(&plan, 1).await?;
+    assert!(planned.contains("--allow-http localhost"), "{planned}");
+    ensure!(outside.heads().is_empty(), "a plan calls no server");
+    let allowed: Vec<&str> = plan
+        .into_iter()
+        .chain(["--allow-http", "localhost"])
+        .collect();
+    let planned = said(&allowed, 1).await?;
+    assert!(
+        planned.contains("418") && !outside.heads().is_empty(),
+        "{planned}"
+    );
+
+    let (program, address) = start(&project).await?;
+    let id = eventually(SOON, "a recording", || async {
+        let all = ask(&project, &address, &["get", "recordings"]).await?;
+        Ok(Seen::of(all["items"][0]["id"].clone(), Json::is_string))
+    })
+    .await?;
+    let id = id.as_str().context("an id")?;
+    let file = said(&["get", "recordings", id, "--admin", &address], 0).await?;
+    assert!(
+        file.contains("/status/418") && file.contains("\"status\":418"),
+        "{file}"
+    );
+    for secret in ["hunter2", "k3y-of-the-guest"] {
+        assert!(!file.contains(secret), "{secret} in {file}");
+    }
+    drop((program, server, outside));
+    project.write("run.json", &file)?;
+    let replayed = said(&["replay", "run.json"], 0).await?;
+    assert!(replayed.contains("1 call"), "{replayed}");
     Ok(())
 }
 
