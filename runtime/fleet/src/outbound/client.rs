@@ -221,20 +221,19 @@ impl HttpClient {
                 answer.map_err(Failed::Transport)
             })
         };
-        let task = if reads {
-            AbortOnDropHandle::new(host.spawn(send(until, None)))
-        } else {
-            // Taken before the check, as for a write to an API server.
-            let _under_way = self.scope.writes.token();
-            self.scope.check().map_err(Failed::Api)?;
-            let pass = self.scope.enter().map_err(Failed::Api)?;
-            let until = pass
-                .as_ref()
-                .map_or(until, |pass| until.min(Instant::now() + pass.time_left()));
-            let sent = self.scope.writes.spawn_on(send(until, pass), &host);
+        if reads {
+            let sent = AbortOnDropHandle::new(host.spawn(send(until, None)));
             return self.until_cancelled(sent).await;
-        };
-        self.until_cancelled(task).await
+        }
+        // Taken before the check, as for a write to an API server.
+        let _under_way = self.scope.writes.token();
+        self.scope.check().map_err(Failed::Api)?;
+        let pass = self.scope.enter().map_err(Failed::Api)?;
+        let until = pass
+            .as_ref()
+            .map_or(until, |pass| until.min(Instant::now() + pass.time_left()));
+        let sent = self.scope.writes.spawn_on(send(until, pass), &host);
+        self.until_cancelled(sent).await
     }
 
     async fn until_cancelled(
