@@ -44,7 +44,7 @@ class Guest(Reconciler):
                 remove(before)
                 cluster.remove_finalizer(wanted, FINALIZER)
             return
-        # Before the record: as long as that is there, the finalizer is.
+        # Added before the record is made, so that no record outlives its object.
         cluster.ensure_finalizer(wanted, FINALIZER)
         if before != url:
             remove(before)

@@ -33,7 +33,7 @@ export const reconciler = defineReconciler({
       cluster.removeFinalizer(wanted, FINALIZER);
       return;
     }
-    // Before the record: as long as that is there, the finalizer is.
+    // Added before the record is made, so that no record outlives its object.
     cluster.ensureFinalizer(wanted, FINALIZER);
     if (before !== undefined && before !== url) remove(before);
     cluster.setStatus(DnsRecord, key, { url });

@@ -79,7 +79,7 @@ impl Reconciler for Dns {
             }
             return Ok(Action::Done);
         }
-        // Before the record: it is never there without a finalizer that has it removed.
+        // Added before the record is made, so that no record outlives its object.
         cluster.ensure_finalizer(&wanted, FINALIZER)?;
         if let Some(before) = wanted.status.url.as_deref().filter(|before| *before != url) {
             remove(before)?;
