@@ -119,6 +119,7 @@ impl<'de> Reader<'de> {
         let mut start = self.at;
         let mut unescaped = String::new();
         loop {
+            self.at = plain_end(self.text.as_bytes(), self.at);
             match self.byte() {
                 b'"' => {
                     let piece = self.text.get(start..self.at - 1).unwrap_or_default();
@@ -133,12 +134,11 @@ impl<'de> Reader<'de> {
                     unescaped.push(self.escape()?);
                     start = self.at;
                 }
-                0..0x20 => {
+                _ => {
                     return Err(Fault::new(
                         "a string that does not end, or a control character in it",
                     ));
                 }
-                _ => {}
             }
         }
     }
@@ -209,6 +209,30 @@ impl<'de> Reader<'de> {
             _ => number::read(self).map(drop),
         }
     }
+}
+
+/// Where a string's plain text ends, from `at` on: at a quote, a backslash, a control character or the end of the text.
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    // Most of an object is text that nobody asks for: eight bytes at a time.
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = is_zero(word ^ (ONES * u64::from(b'"')));
+        let backslash = is_zero(word ^ (ONES * u64::from(b'\\')));
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        // The lowest flag is exact; those above it may be carries.
+        let stops = (quote | backslash | control) & HIGH;
+        if stops != 0 {
+            return at + stops.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..).unwrap_or_default().iter();
+    at + rest
+        .take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20))
+        .count()
 }
 
 fn visit_string<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V::Value, Fault> {

@@ -231,3 +231,27 @@ fn faults_say_what_and_where_without_the_value() {
     );
     assert_eq!(fault(r#"{"b":[{}]}"#), "b[0]: missing field `count`");
 }
+
+#[test]
+fn plain_text_ends_at_the_first_byte_that_is_none() {
+    let plain = [
+        'a',
+        '!',
+        '#',
+        '[',
+        ']',
+        ' ',
+        '\u{7f}',
+        '\u{80}',
+        'ü',
+        '\u{1f600}',
+    ];
+    for length in 0..24 {
+        let text: String = plain.iter().cycle().take(length).collect();
+        assert_eq!(plain_end(text.as_bytes(), 0), text.len());
+        for end in ['"', '\\', '\n', '\0', '\u{1f}'] {
+            let ended = format!("{text}{end}\"{text}");
+            assert_eq!(plain_end(ended.as_bytes(), 0), text.len(), "{ended:?}");
+        }
+    }
+}
