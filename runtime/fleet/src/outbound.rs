@@ -21,5 +21,5 @@ mod target;
 
 pub use client::{HttpClient, HttpRequest, HttpResponse};
 pub use grant::{HttpDenied, HttpGrant};
-pub use rule::{HttpRule, HttpRuleError, HttpRuleText};
+pub use rule::{HttpRule, HttpRuleError, HttpRuleText, is_of_connection};
 pub use target::{Target, TargetError};

@@ -11,3 +11,4 @@ mod http;
 mod log;
 mod response;
 pub(crate) mod taped;
+pub(crate) mod wasi_http;

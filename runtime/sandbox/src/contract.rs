@@ -1,5 +1,5 @@
 //! The bindings that are generated from `wit/`. Entry points: the modules `windlass::runtime` (imports) and
-//! `exports::windlass::runtime`. The host's side of a guest's handles: [`handle`].
+//! `exports::windlass::runtime`. The host's side of a guest's handles: [`handle`]. Those of the standard's HTTP: [`wasi_http`].
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -10,6 +10,7 @@
 )]
 
 pub(crate) mod handle;
+pub(crate) mod wasi_http;
 
 wasmtime::component::bindgen!({
     path: "../../wit",

@@ -7,6 +7,7 @@
 //! While nobody stands at the door, a call costs one comparison.
 
 use crate::contract::handle::Refused;
+use futures::{FutureExt as _, TryFutureExt as _};
 use std::fmt;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiError, Operation, Reply, Selection};
@@ -139,19 +140,27 @@ pub(crate) struct Passage {
 struct Killed;
 
 /// Runs an operation that passes the door, if somebody stands there.
-pub(crate) async fn run(
-    passage: Option<&Passage>,
-    client: &Client,
+pub(crate) fn run(
+    passage: Option<Passage>,
+    client: Client,
     operation: Operation,
-) -> Result<Reply, Refused> {
-    let Some(passage) = passage else {
-        return Ok(client.run(operation).await?);
-    };
-    let fate = passage.fate(client, Asked::Operation(&operation));
-    fate.of(client.run(operation)).await
+) -> impl Future<Output = Result<Reply, Refused>> + Send {
+    match passage {
+        None => client
+            .into_run(operation)
+            .map_err(Refused::from)
+            .left_future(),
+        // Boxed: every call is moved with the room for it, and hardly any needs that.
+        Some(passage) => passage.run(client, operation).boxed().right_future(),
+    }
 }
 
 impl Passage {
+    async fn run(self, client: Client, operation: Operation) -> Result<Reply, Refused> {
+        let fate = self.fate(&client, Asked::Operation(&operation));
+        fate.of(client.into_run(operation)).await
+    }
+
     /// The end of a call to a server that is no API server.
     pub(crate) fn outside(&self, request: &HttpRequest) -> HttpFate {
         self.door.outside(request)

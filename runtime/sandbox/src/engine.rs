@@ -9,6 +9,7 @@ use crate::admission::evictable::EvictableInstances;
 use crate::admission::slots::{Slot, Slots};
 use crate::cache::{Cache, CacheError};
 use crate::capability::taped::{HasTape, Taped};
+use crate::capability::wasi_http;
 use crate::contract::windlass::runtime::{
     client, clock, config as config_import, fleet, http, log,
 };
@@ -109,9 +110,13 @@ impl Sandbox {
         let cache = options.cache.as_ref().map(open).transpose()?;
         let plain = link(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = link(&engine, true).map_err(SandboxError::Link)?;
-        let count = options.processors.unwrap_or_else(all_but_one);
-        let scheduler = Scheduler::start(&engine, count, options.slice);
-        let scheduler = scheduler.map_err(SandboxError::Thread)?;
+        let scheduler = if options.in_place {
+            Scheduler::in_place(&engine)
+        } else {
+            let count = options.processors.unwrap_or_else(all_but_one);
+            let started = Scheduler::start(&engine, count, options.slice);
+            started.map_err(SandboxError::Thread)?
+        };
         let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -257,6 +262,7 @@ impl Inner {
 fn taped_linker(engine: &Engine) -> wasmtime::Result<Linker<Call>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi_http::link(&mut linker)?;
     log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     client::add_to_linker::<_, HasTape>(&mut linker, |call| Taped(call))?;
@@ -287,6 +293,7 @@ fn without_clock(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<C
     let mut linker = Linker::new(engine);
     // WASI has no files, no environment and no sockets: see `Call`.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi_http::link(&mut linker)?;
     log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     client::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;

@@ -23,7 +23,8 @@ pub struct Options {
     pub max_memory: usize,
     /// Largest component that is loaded, in bytes. Default: 64 MiB.
     pub max_component: usize,
-    /// Most processor time of `describe()`. By the clock it may take longer, if other programs have the processors. Default: 50 ms.
+    /// Most processor time of `describe()`. By the clock it may take longer, if other programs have the processors.
+    /// A guest in Python takes 5 ms, and ten times that on a machine whose processors others share. Default: 500 ms.
     pub describe_timeout: Duration,
     /// Calls that compute at once. Default: one less than the machine has processors, at least one. The rest of the host, with watches,
     /// transport, leases and probes, has the other.
@@ -32,6 +33,10 @@ pub struct Options {
     /// does not execute the same ones twice. With longer slices guests delay each other, and run on after their deadlines.
     #[doc(hidden)]
     pub slice: Duration,
+    /// Whether guests compute in the runtime that awaits them, without threads and slices. Only for simulations in one thread: a guest that loops
+    /// stops everything. Default: `false`.
+    #[doc(hidden)]
+    pub in_place: bool,
     /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,
     /// Where compiled components are kept. Default: nowhere.
@@ -48,9 +53,10 @@ impl Default for Options {
             instances: 768,
             max_memory: 256 * MIB,
             max_component: 64 * MIB,
-            describe_timeout: Duration::from_millis(50),
+            describe_timeout: Duration::from_millis(500),
             processors: None,
             slice: TICK,
+            in_place: false,
             compiler: Compiler::InProcess,
             cache: None,
             clock: GuestClock::default(),

@@ -47,6 +47,8 @@ const FEWEST_SPARE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
+    /// Whether each call is polled where it is spawned, and not by workers.
+    in_place: bool,
 }
 
 impl Scheduler {
@@ -64,9 +66,18 @@ impl Scheduler {
         let shared = Arc::new(Shared::new(engine.clone(), width, workers, slice));
         let scheduler = Self {
             shared: shared.clone(),
+            in_place: false,
         };
         threads::start(&shared, workers)?;
         Ok(scheduler)
+    }
+
+    /// Without threads: tasks of the runtime poll the calls, and nothing ends a slice.
+    pub(crate) fn in_place(engine: &Engine) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(engine.clone(), 1, 0, TICK)),
+            in_place: true,
+        }
     }
 
     /// How many slices have begun, while tasks wait for theirs.
@@ -95,12 +106,20 @@ impl Scheduler {
             runtime: Handle::current(),
             state: parking_lot::Mutex::new(TaskState::Waiting),
         });
-        let shared = self.shared.clone();
+        let (shared, in_place) = (self.shared.clone(), self.in_place);
+        let schedule = move |task: state::Task| {
+            if in_place {
+                let runtime = task.metadata().runtime.clone();
+                runtime.spawn(async { threads::poll(task) });
+            } else {
+                shared.push(task);
+            }
+        };
         let call = call.in_current_span();
         let (task, handle) = async_task::Builder::new()
             .propagate_panic(true)
             .metadata(account.clone())
-            .spawn(|_| call, move |task| shared.push(task));
+            .spawn(|_| call, schedule);
         task.schedule();
         Spawned {
             task: handle.fallible(),

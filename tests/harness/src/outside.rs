@@ -3,26 +3,37 @@
 //! | path | answer |
 //! |---|---|
 //! | `/echo` | the request, as JSON |
+//! | `/body` | the request's body, with its type |
 //! | `/status/N` | status N |
 //! | `/to?URL` | a redirect to the URL |
 //! | `/large?N` | N bytes |
 //! | `/slow` | a head, and then a byte every 100 ms |
 //! | `/never` | none |
+//! | `/kept/…` | what a PUT of that path had, until a DELETE |
 
 use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+/// What requests have left.
+#[derive(Default)]
+struct Seen {
+    heads: Mutex<Vec<String>>,
+    /// Bodies by path.
+    kept: Mutex<HashMap<String, String>>,
+}
+
 /// A running server. Dropping it closes it.
 pub struct Outside {
     /// Its port, on the loopback address.
     pub port: u16,
-    heads: Arc<Mutex<Vec<String>>>,
+    seen: Arc<Seen>,
     _stop: DropGuard,
 }
 
@@ -34,19 +45,16 @@ impl Outside {
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port")?;
         let port = listener.local_addr()?.port();
-        let (stop, heads) = (
-            CancellationToken::new(),
-            Arc::<Mutex<Vec<String>>>::default(),
-        );
-        let (ends, seen) = (stop.clone(), heads.clone());
+        let (stop, seen) = (CancellationToken::new(), Arc::<Seen>::default());
+        let (ends, notes) = (stop.clone(), seen.clone());
         tokio::spawn(ends.run_until_cancelled_owned(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, seen.clone()));
+                tokio::spawn(serve(stream, notes.clone()));
             }
         }));
         Ok(Self {
             port,
-            heads,
+            seen,
             _stop: stop.drop_guard(),
         })
     }
@@ -54,14 +62,20 @@ impl Outside {
     /// The heads of the requests so far.
     #[must_use]
     pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().clone()
+        self.seen.heads.lock().clone()
+    }
+
+    /// Keeps a body at a path, as a PUT does.
+    pub fn keep(&self, path: &str, body: &str) {
+        let mut kept = self.seen.kept.lock();
+        kept.insert(path.to_owned(), body.to_owned());
     }
 }
 
-async fn serve(mut stream: TcpStream, heads: Arc<Mutex<Vec<String>>>) {
+async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
     while let Ok(Some((head, body))) = request(&mut stream).await {
-        heads.lock().push(head.clone());
-        if answer(&mut stream, &head, &body).await.is_err() {
+        seen.heads.lock().push(head.clone());
+        if answer(&mut stream, &head, &body, &seen).await.is_err() {
             return;
         }
     }
@@ -94,12 +108,17 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-async fn answer(stream: &mut TcpStream, head: &str, body: &str) -> Result<()> {
+async fn answer(stream: &mut TcpStream, head: &str, body: &str, seen: &Seen) -> Result<()> {
     let mut line = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (
         line.next().unwrap_or_default(),
         line.next().unwrap_or_default(),
     );
+    // A proxy passes on the whole URL.
+    let target = match target.strip_prefix("http://") {
+        Some(url) => url.find('/').map_or("/", |path| &url[path..]),
+        None => target,
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let plain = |status: &str, more: &str, body: &str| {
         format!(
@@ -116,13 +135,17 @@ async fn answer(stream: &mut TcpStream, head: &str, body: &str) -> Result<()> {
             let headers: serde_json::Map<String, Value> = headers
                 .map(|(name, value)| (name.to_lowercase(), value.into()))
                 .collect();
-            let seen =
+            let asked =
                 json!({"method": method, "target": target, "headers": headers, "body": body});
             plain(
                 "200",
                 "content-type: application/json\r\n",
-                &seen.to_string(),
+                &asked.to_string(),
             )
+        }
+        "/body" => {
+            let content = header(head, "content-type").unwrap_or("text/plain");
+            plain("200", &format!("content-type: {content}\r\n"), body)
         }
         "/to" => plain("302", &format!("location: {query}\r\n"), ""),
         "/large" => plain("200", "", &"x".repeat(query.parse()?)),
@@ -137,6 +160,17 @@ async fn answer(stream: &mut TcpStream, head: &str, body: &str) -> Result<()> {
             }
         }
         "/never" => std::future::pending().await,
+        path if path.starts_with("/kept/") => {
+            let mut kept = seen.kept.lock();
+            let there = match method {
+                "PUT" => kept
+                    .insert(path.to_owned(), body.to_owned())
+                    .or(Some(String::new())),
+                "DELETE" => kept.remove(path),
+                _ => kept.get(path).cloned(),
+            };
+            there.map_or_else(|| plain("404", "", ""), |body| plain("200", "", &body))
+        }
         path => {
             let status = path.strip_prefix("/status/").unwrap_or("404");
             plain(status, "retry-after: 7\r\n", "as asked")

@@ -201,7 +201,13 @@ impl fmt::Debug for HttpRule {
 
 /// Whether a caller may set a header.
 pub(super) fn may_be_set(name: &HeaderName) -> bool {
-    !KEPT.contains(&name.as_str())
+    !is_of_connection(name.as_str())
+}
+
+/// Whether a header belongs to the connection, the transport or a proxy, so that callers do not set it. Its name is in lower case.
+#[must_use]
+pub fn is_of_connection(name: &str) -> bool {
+    KEPT.contains(&name)
 }
 
 fn headers(texts: &[(String, String)]) -> Result<HeaderMap, HttpRuleError> {

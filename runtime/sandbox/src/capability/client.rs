@@ -222,8 +222,7 @@ impl Call {
         client: Client,
         operation: Operation,
     ) -> impl Future<Output = Result<Reply, Refused>> + Send + use<> {
-        let passage = self.passage();
-        async move { door::run(passage.as_ref(), &client, operation).await }
+        door::run(self.passage(), client, operation)
     }
 
     /// Runs a write, which takes a call from the limit of this call, and returns the object as the server keeps it.

@@ -92,7 +92,7 @@ impl AnswerBudget {
         passage: Option<Passage>,
     ) -> Result<wit::Reply, Refused> {
         let client = client?.charged_to(self.clone());
-        let reply = door::run(passage.as_ref(), &client, operation).await?;
+        let reply = door::run(passage, client, operation).await?;
         Ok(self.reply(reply).await?)
     }
 

@@ -59,6 +59,7 @@ fn built_later(component: &std::path::Path) -> Result<Source> {
             || bytes[..at].ends_with(b"windlass:runtime/log")
             || bytes[..at].ends_with(b"windlass:runtime/config")
             || bytes[..at].ends_with(b"windlass:runtime/fleet")
+            || bytes[..at].ends_with(b"windlass:runtime/http")
             || bytes[..at].ends_with(b"windlass:runtime/reconciler")
             || bytes[..at].ends_with(b"windlass:runtime/mapper");
         if named && bytes[at..].starts_with(from) {
@@ -284,7 +285,7 @@ async fn a_guest_built_later_that_calls_nothing_new_runs_on_this_host() -> Resul
     let revision = now.load(component.clone()).await?;
     assert_eq!(
         revision.world(),
-        "windlass:runtime/mapped-fleet-reconcile@0.1.1"
+        "windlass:runtime/http-mapped-fleet-reconcile@0.1.1"
     );
     let (outcome, maps) = run(&now, component, &[asking("create")]).await?;
     assert_eq!(outcome, Ok(Action::Done));

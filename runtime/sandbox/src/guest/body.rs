@@ -88,7 +88,8 @@ impl Body {
     ) -> Result<Action, Failure> {
         match self {
             Self::Component(code) => code.reconcile(guest, context, tape).await,
-            Self::Native(native) => native.reconcile(guest, context).await,
+            // Boxed: a process's run has three times the room of a component's, in which it would be moved.
+            Self::Native(native) => native.reconcile(guest, context).boxed().await,
         }
     }
 

@@ -41,7 +41,7 @@ use windlass_fleet::{
 };
 
 /// The longest `describe` by the clock, in multiples of its processor time: other programs may have the processors.
-const DESCRIBE_PATIENCE: u32 = 40;
+const DESCRIBE_PATIENCE: u32 = 20;
 
 /// Longest reason of a guest that refuses to start, in bytes.
 pub(super) const REFUSAL: usize = 1000;

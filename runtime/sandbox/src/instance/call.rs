@@ -231,6 +231,12 @@ impl Call {
         self.answer_budget.insert(budget).clone()
     }
 
+    /// What the answer of the last host call is charged to, as long as it is kept.
+    pub(crate) fn held_answer(&self) -> Arc<AnswerBudget> {
+        let budget = self.answer_budget.clone();
+        budget.unwrap_or_else(|| AnswerBudget::new(&self.guest))
+    }
+
     /// The way of its calls through the door. `None`: nobody stands there, or it is no reconcile.
     pub(crate) fn passage(&self) -> Option<Passage> {
         let Purpose::Reconcile(context) = &self.purpose else {

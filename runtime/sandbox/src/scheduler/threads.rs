@@ -162,7 +162,7 @@ impl Shared {
 }
 
 /// Polls a task once, in the runtime of its spawner. A panic of the call goes to its owner.
-fn poll(task: Task) {
+pub(super) fn poll(task: Task) {
     let account = task.metadata().clone();
     let _runtime = account.runtime.enter();
     if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {

@@ -23,8 +23,8 @@ use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
 use windlass_harness::guests::{self, guest};
 use windlass_sandbox::{
-    CacheOptions, Guest, GuestOptions, Isolation, Limits, LoadError, Options, Revision, Sandbox,
-    Source, Tenant, TenantLimits,
+    CacheOptions, Guest, GuestOptions, Isolation, Limits, LoadError, Options, RecordOptions,
+    Revision, Sandbox, Source, Tenant, TenantLimits,
 };
 
 /// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
@@ -175,6 +175,7 @@ impl Stage {
             tenant: TenantLimits::default(),
             owner: None,
             isolation: Isolation::Fresh,
+            record: None,
         }
     }
 
@@ -212,6 +213,7 @@ pub(crate) struct GuestBuilder<'a> {
     /// None: a tenant of its own.
     owner: Option<Arc<Tenant>>,
     isolation: Isolation,
+    record: Option<RecordOptions>,
 }
 
 impl GuestBuilder<'_> {
@@ -276,6 +278,14 @@ impl GuestBuilder<'_> {
         Self { isolation, ..self }
     }
 
+    /// Its runs are recorded.
+    pub(crate) fn record(self, record: RecordOptions) -> Self {
+        Self {
+            record: Some(record),
+            ..self
+        }
+    }
+
     pub(crate) fn options(&self) -> Result<GuestOptions> {
         let own = TenantName::new(format!("tenant-of-{}", self.name))?;
         let tenant = match &self.owner {
@@ -290,7 +300,7 @@ impl GuestBuilder<'_> {
             config: self.config.to_string(),
             limits: self.limits.clone(),
             isolation: self.isolation,
-            record: None,
+            record: self.record.clone(),
             secrets: Vec::new(),
         })
     }

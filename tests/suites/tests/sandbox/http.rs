@@ -1,5 +1,7 @@
 //! Calls of servers that are no API servers: what the grant allows, and that nothing else gets out.
 
+mod wasi;
+
 use crate::fixture::{Stage, config_map};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};

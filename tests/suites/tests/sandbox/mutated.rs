@@ -44,7 +44,7 @@ async fn refusal(name: &str, component: Vec<u8>) -> Result<String> {
 async fn a_guest_that_never_gets_through_its_start_is_refused() -> Result<()> {
     let refused = refusal("loops-at-start", starting(LOOP)?).await?;
     assert!(
-        refused.starts_with("the guest's describe() failed: no answer within 50ms"),
+        refused.starts_with("the guest's describe() failed: no answer within 500ms"),
         "{refused}"
     );
     Ok(())

@@ -111,7 +111,7 @@ pub enum LoadError {
     },
     /// It imports something that no guest is given.
     #[error(
-        "{name} imports {}, which guests are not given: they have windlass:runtime and WASI 0.2 (io, cli, clocks, random, filesystem, sockets); remove what needs it",
+        "{name} imports {}, which guests are not given: they have windlass:runtime and WASI 0.2 (io, cli, clocks, random, filesystem, sockets, http's types and outgoing-handler); remove what needs it",
         list(imports)
     )]
     UnknownImports {

@@ -14,6 +14,8 @@ use wasmtime::component::types::ComponentItem;
 const IMPORTS: [&str; 7] = ["types", "client", "fleet", "http", "config", "clock", "log"];
 /// The parts of WASI 0.2 that guests are given.
 const WASI: [&str; 6] = ["io", "cli", "clocks", "random", "filesystem", "sockets"];
+/// The interfaces of `wasi:http` that guests are given: they call servers, and are none.
+const WASI_HTTP: [&str; 2] = ["types", "outgoing-handler"];
 /// The version of the contract that is served: its minor version, as patch versions only add functions.
 const SERVED: &str = "0.1.";
 
@@ -211,10 +213,10 @@ fn is_given(import: &str) -> bool {
     else {
         return false;
     };
-    WASI.contains(&package)
-        && rest
-            .split_once('@')
-            .is_some_and(|(_, version)| version.starts_with("0.2."))
+    rest.split_once('@').is_some_and(|(interface, version)| {
+        let is_http = package == "http" && WASI_HTTP.contains(&interface);
+        version.starts_with("0.2.") && (is_http || WASI.contains(&package))
+    })
 }
 
 #[cfg(test)]
@@ -262,6 +264,8 @@ mod tests {
             "windlass:runtime/log@0.1.3",
             "wasi:cli/stdout@0.2.6",
             "wasi:io/streams@0.2.0",
+            "wasi:http/types@0.2.0",
+            "wasi:http/outgoing-handler@0.2.13",
         ];
         assert!(
             check_names(
@@ -273,12 +277,13 @@ mod tests {
         );
         let said = said(
             &[
-                "wasi:http/outgoing-handler@0.2.6",
+                "wasi:http/incoming-handler@0.2.6",
+                "wasi:http/outgoing-handler@0.3.0",
                 "wasi:cli/stdout@0.3.0",
                 "acme:db/sql",
             ],
             &[RECONCILER],
         );
-        assert!(said.contains("imports wasi:http/outgoing-handler@0.2.6, wasi:cli/stdout@0.3.0, acme:db/sql, which guests are not given"), "{said}");
+        assert!(said.contains("imports wasi:http/incoming-handler@0.2.6, wasi:http/outgoing-handler@0.3.0, wasi:cli/stdout@0.3.0, acme:db/sql, which guests are not given"), "{said}");
     }
 }
