@@ -22,6 +22,7 @@ static const struct {
     {"ensure", ensuring},
     {"batch", batch},    {"text", text},      {"large", large},         {"events", events},   {"log", lines},
     {"config", config},  {"clock", times},    {"random", draws},     {"clusters", clusters},   {"open", opening},    {"across", across},
+    {"http", calling},
     {"codes", codes},    {"limits", limits},  {"cancelled", cancelled},
 };
 

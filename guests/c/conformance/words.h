@@ -66,6 +66,7 @@ windlass_result draws(const scene *scene);
 windlass_result clusters(const scene *scene);
 windlass_result opening(const scene *scene);
 windlass_result across(const scene *scene);
+windlass_result calling(const scene *scene);
 windlass_result codes(const scene *scene);
 windlass_result limits(const scene *scene);
 windlass_result cancelled(const scene *scene);

@@ -7,6 +7,7 @@ mod errors;
 mod fleet;
 mod outcomes;
 mod reads;
+mod servers;
 mod settings;
 mod words;
 mod writes;
@@ -130,6 +131,7 @@ impl Reconciler for Conformance {
             "clusters" => fleet::clusters()?,
             "open" => fleet::open(&scene)?,
             "across" => fleet::across(&scene)?,
+            "http" => servers::http(&scene)?,
             "codes" => errors::codes(&scene),
             "limits" => errors::limits(&scene),
             "cancelled" => errors::cancelled(&scene),

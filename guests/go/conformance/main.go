@@ -104,7 +104,7 @@ var cases = map[string]func(*scene) error{
 	"create": create, "update": update, "patch": patch, "apply": apply, "status": status, "delete": remove,
 	"ensure": ensure, "collection": collection, "batch": batch, "text": text, "large": large,
 	"events": events, "log": logLines, "config": config, "clock": clock, "random": random,
-	"clusters": clusters, "open": open, "across": across,
+	"clusters": clusters, "open": open, "across": across, "http": http,
 	"codes": codes, "limits": limits, "cancelled": cancelled,
 }
 

@@ -7,6 +7,7 @@ import clusters
 import errors
 import outcomes
 import reads
+import servers
 import windlass
 import writes
 from windlass import Change, Cluster, Description, Enqueue, Index, Key, Kind, Object, Request, Watch, log
@@ -42,6 +43,7 @@ CASES: dict[str, Callable[[Scene], windlass.Action | None]] = {
     "clusters": clusters.clusters,
     "open": clusters.open,
     "across": clusters.across,
+    "http": servers.call,
     "codes": errors.codes,
     "limits": errors.limits,
     "cancelled": errors.cancelled,

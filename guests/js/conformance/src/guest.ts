@@ -10,6 +10,7 @@ import { cancelled, codes, limits } from './failing';
 import { across, clusters, open } from './others';
 import { list, many, read } from './reading';
 import { ConfigMap, Deployment, type Scene, named, refuse, shown } from './scene';
+import { http } from './servers';
 import { clock, configuration, events, lines, random } from './settings';
 import { apply, batch, collection, create, ensure, large, patch, remove, status, text, update } from './writing';
 
@@ -25,7 +26,7 @@ const CASES: Record<string, (scene: Scene) => void> = {
   read, list, many,
   create, update, patch, apply, status, delete: remove, ensure, collection, batch, text, large,
   events, log: lines, config: configuration, clock, random,
-  clusters, open, across,
+  clusters, open, across, http,
   codes, limits, cancelled,
 }; // prettier-ignore
 

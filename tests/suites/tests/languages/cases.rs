@@ -25,6 +25,9 @@ const fn at_once(name: &'static str) -> Case {
     }
 }
 
+/// The one that calls a server that is no API server.
+pub(crate) const HTTP: &str = "http";
+
 /// Those that end by themselves. Events are recorded in the background, so that the case with events is the last.
 pub(crate) const CASES: &[Case] = &[
     case("read"),
@@ -46,6 +49,7 @@ pub(crate) const CASES: &[Case] = &[
     case("clusters"),
     case("open"),
     at_once("across"),
+    case(HTTP),
     case("codes"),
     case("limits"),
     case("done"),

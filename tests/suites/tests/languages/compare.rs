@@ -14,6 +14,7 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "TIME"),
         (r"http://127\.0\.0\.1:\d+", "SERVER"),
+        (r"\bports: \[\d+\]", "ports: [PORT]"),
         (r#"\bcannot reach [^"]*"#, "cannot reach"),
         (r"\bcontinue=[^& ]+", "continue=TOKEN"),
         (r#""resourceVersion":"\d+""#, "VERSION"),

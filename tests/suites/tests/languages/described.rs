@@ -19,14 +19,14 @@ pub(crate) async fn as_the_native_one(component: &Component) -> Result<()> {
     let inspection = component.revision.inspect(sandbox(), "{}", &[]).await?;
     assert_eq!(
         inspection.world,
-        "windlass:runtime/mapped-fleet-reconcile@0.1.0"
+        "windlass:runtime/http-mapped-fleet-reconcile@0.1.0"
     );
     assert_eq!(inspection.title, "walks through the contract");
 
     let book = Arc::new(Book::default());
-    let native = parts(&Subject::Native, &book, TIME).await?;
+    let native = parts(&Subject::Native, &book, Arc::default(), TIME).await?;
     let guest = Subject::Guest(component.clone());
-    let guest = parts(&guest, &book, TIME).await?;
+    let guest = parts(&guest, &book, Arc::default(), TIME).await?;
     assert_eq!(guest.primary, native.primary, "{language}");
     assert_eq!(guest.indexes, native.indexes, "{language}");
     assert_eq!(guest.watches.len(), native.watches.len(), "{language}");

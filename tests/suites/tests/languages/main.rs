@@ -229,6 +229,8 @@ async fn the_native_one_sees_every_code_and_every_function() -> Result<()> {
         "retry: not yet",
         "terminal: never",
         "mapped ",
+        "POST /body HTTP/1.1",
+        "authorization: bearer hunter2",
     ] {
         assert!(seen(text), "no case shows {text:?}:\n{all:#?}");
     }

@@ -5,15 +5,18 @@
 
 mod around;
 mod reads;
+mod servers;
 mod words;
 mod writes;
 
 use crate::book::{Book, MAPPED};
+use crate::cases::HTTP;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiCode, ApiError, GetOptions, Json, Projection};
 use windlass_fleet::controller::Reconciler;
+use windlass_fleet::outbound::HttpGrant;
 use windlass_fleet::path::FieldPath;
 use windlass_fleet::predicate::Predicate;
 use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch, WatchClusters};
@@ -29,6 +32,8 @@ const FOR: &str = "conformance.windlass.dev/for";
 /// The reconciler.
 pub(crate) struct Native {
     grant: Arc<Grant>,
+    /// What it may call besides API servers.
+    http: Arc<HttpGrant>,
     config: Value,
     book: Arc<Book>,
     /// Itself, as the mapper of its watches.
@@ -36,7 +41,7 @@ pub(crate) struct Native {
 }
 
 impl Native {
-    pub(crate) fn new(grant: Grant, config: Value, book: Arc<Book>) -> Self {
+    pub(crate) fn new(grant: Grant, http: Arc<HttpGrant>, config: Value, book: Arc<Book>) -> Self {
         let grant = Arc::new(grant);
         let mapper = Arc::new(NativeMapper {
             grant: grant.clone(),
@@ -44,6 +49,7 @@ impl Native {
         });
         Self {
             grant,
+            http,
             config,
             book,
             mapper,
@@ -152,6 +158,7 @@ impl Native {
             "clusters" => around::clusters(scene),
             "open" => around::open(scene, context, &self.grant).await?,
             "across" => around::across(scene, context, &self.grant).await?,
+            HTTP => servers::http(scene, &context.http(&self.http)).await?,
             "codes" => around::codes(scene).await,
             "limits" => around::limits(scene),
             "cancelled" => around::refused_read(scene, "cancelled", "answers-never").await,

@@ -1,6 +1,7 @@
 //! Every run of a language's component, played again from its recording. Entry point: [`exactly`].
 
 use crate::components::sandbox;
+use crate::subject::CREDENTIAL;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) async fn exactly(guest: &Guest, namespaces: &[&str]) -> Result<()> {
     let (mut found, revision) = (BTreeSet::new(), guest.revision());
     for kept in guest.recordings() {
         let file = kept.file.map_err(anyhow::Error::msg)?;
+        let is_told = String::from_utf8_lossy(&file).contains(CREDENTIAL);
+        ensure!(!is_told, "{} was given a credential", kept.request);
         let recording = Recording::parse(&file)?;
         let replayed = sandbox().replay(&revision, &recording, By::Order);
         let replayed = replayed.await.context(kept.request.to_string())?;

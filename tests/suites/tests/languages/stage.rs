@@ -1,11 +1,11 @@
 //! A simulated fleet on which a subject goes through cases. Entry point: [`play`].
 
 use crate::book::{Book, Entry, MAPPED, listen};
-use crate::cases::{Case, SHORT};
+use crate::cases::{Case, HTTP, SHORT};
 use crate::compare::normal;
 use crate::replayed::exactly;
 use crate::server::Servers;
-use crate::subject::{Subject, parts, rules};
+use crate::subject::{CREDENTIAL, Subject, http, parts, rules};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ use windlass_fleet::{
 };
 use windlass_harness::eventually::{DEADLINE, Seen, wait};
 use windlass_harness::fleet::TestFleet;
+use windlass_harness::outside::Outside;
 use windlass_sandbox::Guest;
 
 /// What happened in each case, line by line.
@@ -67,6 +68,8 @@ pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -
 
 struct Stage {
     fleet: TestFleet,
+    /// A server that is no API server.
+    outside: Outside,
     book: Arc<Book>,
     witness: Arc<Witness>,
     /// The guest, if all of its runs are recorded.
@@ -76,7 +79,9 @@ struct Stage {
 impl Stage {
     async fn start(subject: &Subject, book: Arc<Book>, timeout: Duration) -> Result<Self> {
         let hook = Arc::new(Servers { book: book.clone() });
-        let parts = parts(subject, &book, timeout).await?;
+        let outside = Outside::start().await?;
+        let http = http(outside.port)?;
+        let parts = parts(subject, &book, http, timeout).await?;
         let witness = Arc::new(Witness {
             subject: parts.reconciler,
             seen: Mutex::default(),
@@ -120,6 +125,7 @@ impl Stage {
         }
         Ok(Self {
             fleet,
+            outside,
             book,
             witness,
             recorded: parts.recorded,
@@ -152,6 +158,10 @@ impl Stage {
         } else {
             let mut primary = named("v1", "ConfigMap", namespace, "case");
             primary["metadata"]["labels"] = json!({"conformance.windlass.dev/case": namespace});
+            if namespace == HTTP {
+                let server = format!("http://127.0.0.1:{}", self.outside.port);
+                primary["data"] = json!({"server": server});
+            }
             self.fleet.apply("alpha", primary)?;
             vec![self.outcome("alpha", namespace, "case").await?]
         };
@@ -162,6 +172,14 @@ impl Stage {
             entries.retain(|entry| matches!(entry, Entry::Request(_)));
         }
         let mut lines = ordered(entries, case.at_once);
+        if namespace == HTTP {
+            let seen = |line: &String| line.contains(CREDENTIAL);
+            ensure!(
+                !lines.iter().any(seen),
+                "it has seen a credential: {lines:#?}"
+            );
+            lines.extend(self.outside.heads().iter().map(|head| arrived(head)));
+        }
         lines.extend(events);
         lines.extend(
             outcomes
@@ -294,6 +312,18 @@ impl Drop for Running<'_> {
             seen.remove(&self.1);
         }
     }
+}
+
+/// A request of a server that is no API server, with its headers in order. How long a body is depends on how its JSON is written.
+fn arrived(head: &str) -> String {
+    let mut lines = head.trim_end().lines();
+    let first = lines.next().unwrap_or_default();
+    let mut headers: Vec<_> = lines
+        .map(str::to_lowercase)
+        .filter(|line| !line.starts_with("content-length") && !line.starts_with("host"))
+        .collect();
+    headers.sort();
+    format!("{first}, {}", headers.join(", "))
 }
 
 /// Lines in the order in which they happened. Requests that are made at once come in any, and are sorted.

@@ -172,7 +172,7 @@ async fn writes(client: &Client) -> Result<u64> {
 async fn start(subject: &Subject) -> Result<(Arc<Again>, RunningManager)> {
     let book = Arc::new(Book::default());
     listen(&subject.tenant(TIMEOUT), &book);
-    let parts = parts(subject, &book, TIMEOUT).await?;
+    let parts = parts(subject, &book, Arc::default(), TIMEOUT).await?;
     let again = Arc::new(Again {
         subject: parts.reconciler,
         permits: Semaphore::new(0),

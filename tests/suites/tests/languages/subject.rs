@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::grant::ClusterRule;
 use windlass_fleet::name::NamePattern;
+use windlass_fleet::outbound::{HttpGrant, HttpRule, HttpRuleText};
 use windlass_fleet::source::{Index, Watch};
 use windlass_fleet::{ControllerName, Grant, GroupVersionKind, Reconciler, Rule, TenantName};
 use windlass_sandbox::{
@@ -137,15 +138,39 @@ pub(crate) fn rules() -> Vec<Rule> {
     ]
 }
 
+/// The value of the header that the operator adds to calls of servers that are no API servers.
+pub(crate) const CREDENTIAL: &str = "Bearer hunter2";
+
+/// What it may call besides, on a port of this machine.
+pub(crate) fn http(port: u16) -> Result<Arc<HttpGrant>> {
+    let rule = HttpRule::new(HttpRuleText {
+        hosts: vec!["127.0.0.1".to_owned()],
+        ports: vec![port],
+        methods: vec!["GET".to_owned(), "POST".to_owned()],
+        plain: true,
+        addresses: vec!["127.0.0.0/8".to_owned()],
+        headers: vec![("Authorization".into(), CREDENTIAL.into())],
+        ..HttpRuleText::default()
+    })?;
+    Ok(Arc::new(HttpGrant::new(vec![rule], None)))
+}
+
 /// What the operator configured.
 pub(crate) fn config() -> Value {
     json!({"greeting": "good \"morning\"", "count": 3, "list": ["a", "b"], "nested": {"deep": true}})
 }
 
-pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration) -> Result<Parts> {
+/// `http`: what it may call besides API servers.
+pub(crate) async fn parts(
+    subject: &Subject,
+    book: &Arc<Book>,
+    http: Arc<HttpGrant>,
+    timeout: Duration,
+) -> Result<Parts> {
     match subject {
         Subject::Native => {
-            let native = Arc::new(Native::new(Grant::new(rules()), config(), book.clone()));
+            let grant = Grant::new(rules());
+            let native = Arc::new(Native::new(grant, http, config(), book.clone()));
             Ok(Parts {
                 primary: Some(native.primary()),
                 watches: native.watches(),
@@ -155,7 +180,10 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
             })
         }
         Subject::Guest(component) => {
-            let options = component.options(&subject.tenant(timeout), timeout);
+            let options = GuestOptions {
+                http,
+                ..component.options(&subject.tenant(timeout), timeout)
+            };
             let guest = Guest::new(sandbox(), options, component.revision.clone()).await?;
             let parts = guest.controller_parts();
             Ok(Parts {
