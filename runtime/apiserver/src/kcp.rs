@@ -71,6 +71,8 @@ struct Member {
     path: Box<str>,
     /// What its bindings grant, by the binding's name.
     grants: BTreeMap<Box<str>, Arc<Grant>>,
+    /// How many workspaces of a name there have been below it.
+    named: BTreeMap<Box<str>, u64>,
 }
 
 impl Kcp {
@@ -153,6 +155,15 @@ impl Kcp {
         let cluster = self.clusters.get(path_or_name)?;
         let members = self.members.read();
         members.contains_key(cluster.name()).then_some(cluster)
+    }
+
+    /// The path of a workspace and the shard that it is on, by its path or the name of its logical cluster.
+    pub(crate) fn place(&self, path_or_name: &str) -> Option<(String, &Shard)> {
+        let cluster = self.clusters.get(path_or_name)?;
+        let (path, shard) = self.member(cluster.name(), |member| {
+            (member.path.to_string(), member.shard)
+        })?;
+        Some((path, self.shard(shard)?))
     }
 
     /// The paths of all workspaces, sorted.
@@ -242,6 +253,7 @@ impl Kcp {
             shard,
             path: path.into(),
             grants: BTreeMap::new(),
+            named: BTreeMap::new(),
         };
         self.members.write().insert(name.into(), member);
         Some(cluster)

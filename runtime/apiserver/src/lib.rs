@@ -79,5 +79,5 @@ pub use hook::{AnswerVerdict, FrameVerdict, Hook, Reply, ReplyBody, RequestVerdi
 pub use kcp::WorkspaceError;
 pub use origin::{Budget, Origin, OriginError};
 pub use schedule::{Disturbance, Schedule, Shape, Step};
-pub use server::{BindError, Builder, ClientCertificate, Connections, Server, TlsError};
+pub use server::{BindError, Builder, ClientCertificate, Connections, Entrance, Server, TlsError};
 pub use status::ApiError;

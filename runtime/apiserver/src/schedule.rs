@@ -13,7 +13,7 @@
 //! assert_eq!(Schedule::random(7, &shape), Schedule::random(7, &shape));
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -90,6 +90,16 @@ impl Schedule {
             .collect();
         steps.sort_by(|a, b| (a.at, &a.cluster).cmp(&(b.at, &b.cluster)));
         Self { steps }
+    }
+
+    /// The same without the steps at some places.
+    #[must_use]
+    pub fn without(mut self, places: &BTreeSet<usize>) -> Self {
+        let mut at = 0..;
+        // A range without an end has a next number.
+        self.steps
+            .retain(|_| at.next().is_none_or(|at| !places.contains(&at)));
+        self
     }
 
     /// Its steps, in order.

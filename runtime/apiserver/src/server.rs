@@ -5,15 +5,15 @@ mod opening;
 mod tls;
 mod workspaces;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, duplex};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +34,12 @@ const STREAMS: u32 = 1_000;
 
 /// Changes kept per resource by default; a watch that falls further behind gets 410.
 const HISTORY: usize = 4_096;
+
+/// The address in the URLs of a server without sockets: one of those for documentation, where nobody listens.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
+
+/// Bytes that wait in each direction of a stream within the process.
+const STREAM_BYTES: usize = 64 << 10;
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -144,14 +150,7 @@ impl Builder {
         } else {
             None
         };
-        let opening = Opening {
-            stop: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            history: self.history.unwrap_or(HISTORY),
-            streaming_lists: !self.paged_lists_only,
-            controllers: !self.without_controllers,
-            hook: self.hook,
-        };
+        let opening = self.opening();
         let (mut served, mut listeners) = (Served::default(), Vec::new());
         if let Some(shards) = self.shards {
             let scheme = scheme(tls.as_ref());
@@ -160,6 +159,39 @@ impl Builder {
             served.kcp = Some(planted.0);
             listeners = planted.1;
         }
+        let server = self.server(served, opening, tls, bound);
+        let main = accept(listener, Arc::clone(&server.shared), Door::Main);
+        server.shared.opening.tasks.spawn(main);
+        workspaces::serve(&server, listeners);
+        Ok(server)
+    }
+
+    /// Serves within this process from now on, over the streams of its [`Entrance`]: plain HTTP, without sockets and without kcp's
+    /// workspaces.
+    #[must_use]
+    pub fn in_process(self) -> Server {
+        let opening = self.opening();
+        self.server(Served::default(), opening, None, NOWHERE)
+    }
+
+    fn opening(&self) -> Opening {
+        Opening {
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            history: self.history.unwrap_or(HISTORY),
+            streaming_lists: !self.paged_lists_only,
+            controllers: !self.without_controllers,
+            hook: self.hook.clone(),
+        }
+    }
+
+    fn server(
+        self,
+        served: Served,
+        opening: Opening,
+        tls: Option<Tls>,
+        address: SocketAddr,
+    ) -> Server {
         let shared = Arc::new(Shared {
             served,
             opening,
@@ -169,17 +201,11 @@ impl Builder {
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
         });
-        let server = Server {
-            shared,
-            address: bound,
-        };
+        let server = Server { shared, address };
         for name in &self.clusters {
             server.add_cluster(name);
         }
-        let main = accept(listener, Arc::clone(&server.shared), Door::Main);
-        server.shared.opening.tasks.spawn(main);
-        workspaces::serve(&server, listeners);
-        Ok(server)
+        server
     }
 }
 
@@ -241,6 +267,11 @@ impl Server {
     /// The clusters' names, sorted.
     pub fn clusters(&self) -> Vec<String> {
         self.shared.served.clusters.names()
+    }
+
+    /// The way in from within the process.
+    pub fn entrance(&self) -> Entrance {
+        Entrance(Arc::clone(&self.shared))
     }
 
     /// Where it listens.
@@ -317,13 +348,19 @@ impl Server {
         let is_cluster = |name: &String| self.workspace(name).is_none();
         let mut names: Vec<String> = self.clusters().into_iter().filter(is_cluster).collect();
         names.extend(self.workspaces());
+        self.kubeconfig_of(&names)
+    }
+
+    /// The same with these clusters and workspaces alone, whether they are served or not. The first is current.
+    pub fn kubeconfig_of(&self, names: &[impl AsRef<str>]) -> String {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut yaml = String::from("apiVersion: v1\nkind: Config\n");
         if let Some(first) = names.first() {
             yaml += &format!("current-context: {}\n", quoted(first));
         }
         let section = |title: &str, entry: &dyn Fn(&str) -> String| {
-            let lines: Vec<String> = names.iter().map(|name| entry(name)).collect();
+            let lines: Vec<String> = names.iter().copied().map(entry).collect();
             if lines.is_empty() {
                 format!("{title}: []\n")
             } else {
@@ -360,6 +397,26 @@ impl Server {
         self.shared.opening.stop.cancel();
         self.shared.opening.tasks.close();
         self.shared.opening.tasks.wait().await;
+    }
+}
+
+/// Opens connections to a [`Server`] within the process, as sockets to its address would be. Cheap to clone.
+#[derive(Clone)]
+pub struct Entrance(Arc<Shared>);
+
+impl Entrance {
+    /// Opens a connection. Once the server has stopped, it ends at once.
+    pub fn connect(&self) -> DuplexStream {
+        let (ours, theirs) = duplex(STREAM_BYTES);
+        let serving = connection(theirs, Arc::clone(&self.0), Door::Main);
+        self.0.opening.tasks.spawn(serving);
+        ours
+    }
+}
+
+impl std::fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entrance").finish_non_exhaustive()
     }
 }
 
@@ -432,7 +489,11 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, door: Door) {
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    shared: Arc<Shared>,
+    door: Door,
+) {
     let _open = Open::new(Arc::clone(&shared));
     let Some(tls) = &shared.tls else {
         return serve(stream, &shared, door, false).await;

@@ -303,7 +303,7 @@ impl Store {
         from: Option<&str>,
         at: Option<u64>,
         limit: usize,
-        keep: impl Fn(&Object) -> bool,
+        keep: impl Fn(&str, &Object) -> bool,
     ) -> Result<Page, Compacted> {
         let newest = self.version();
         let version = at.unwrap_or(newest);
@@ -323,7 +323,7 @@ impl Store {
         let mut page = Page::empty(version);
         let mut left_out = 0;
         let mut take = |key: &str, object: &Arc<Object>| {
-            if !keep(object) {
+            if !keep(key, object) {
                 return;
             }
             if page.objects.len() < limit {

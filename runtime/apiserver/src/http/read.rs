@@ -137,10 +137,9 @@ fn page(
     let from = token.as_ref().map(|token| token.start.as_str());
     let page = request.cluster.with(|state| {
         let id = resource.collection();
-        let keep = |object: &Object| {
-            let key = || key(&object.head.namespace, &object.head.name);
+        let keep = |key: &str, object: &Object| {
             selected(object, resource, selection)
-                && (!request.only_living || state.store.get(&id, &key()).is_some())
+                && (!request.only_living || state.store.get(&id, key).is_some())
         };
         state.store.page(
             &resource.collection(),

@@ -308,7 +308,7 @@ impl Watcher {
 
     /// Begins with all there is: an event for each object.
     fn begin_with_all(&mut self) {
-        let keep = |object: &Object| selected(object, &self.resource, &self.selection);
+        let keep = |_: &str, object: &Object| selected(object, &self.resource, &self.selection);
         let page = self.cluster.with(|state| {
             let at = self.as_of.min(state.store.version());
             state

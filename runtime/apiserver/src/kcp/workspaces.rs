@@ -1,6 +1,7 @@
 //! The tree of workspaces: the controllers of Workspace, LogicalCluster and WorkspaceType, and [`Kcp::make_workspace`].
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha224};
 
 use super::kinds::{self, CORE, TENANCY};
 use super::queue::Subject;
@@ -20,6 +21,8 @@ const SHARD: &str = "internal.tenancy.kcp.io/shard";
 const TYPES: [&str; 4] = ["root", "organization", "team", "universal"];
 /// The one LogicalCluster of a workspace.
 pub(super) const CLUSTER: &str = "cluster";
+/// How many characters the name of a logical cluster has.
+const NAME_LENGTH: usize = 16;
 /// How many types a type may extend, its own extensions included.
 const TYPE_LIMIT: usize = 32;
 
@@ -189,7 +192,7 @@ impl Kcp {
                 conditions::set(workspace, "WorkspaceScheduled", why);
             });
         };
-        let (path, chosen) = (format!("{above}:{name}"), new_name());
+        let (path, chosen) = (format!("{above}:{name}"), self.new_name(cluster, name));
         let Some(inside) = self.admit(&chosen, &path, shard) else {
             return;
         };
@@ -217,6 +220,17 @@ impl Kcp {
             workspace["status"]["phase"] = "Initializing".into();
             conditions::set(workspace, "WorkspaceScheduled", Ok(()));
         });
+    }
+
+    /// A name for the logical cluster of a new workspace.
+    fn new_name(&self, parent: &str, name: &str) -> String {
+        let mut members = self.members.write();
+        let had = members.get_mut(parent).map(|member| {
+            let had = member.named.entry(name.into()).or_default();
+            *had += 1;
+            *had - 1
+        });
+        opaque(parent, name, had.unwrap_or_default())
     }
 
     /// A type and those that it extends, each with its full name `<logical cluster>:<name>`; `None` where one is missing.
@@ -322,12 +336,32 @@ pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
     }
 }
 
-/// A name for a logical cluster: opaque, and never given twice.
-fn new_name() -> String {
+/// A name of a logical cluster for the workspace of a name below another one, which had so many of that name before it. It is opaque, no
+/// server gives it twice, and equal servers give the same: tests compare one run with the next.
+fn opaque(parent: &str, name: &str, before: u64) -> String {
     const ALPHABET: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    uuid::Uuid::new_v4()
-        .into_bytes()
-        .into_iter()
+    // Neither a logical cluster nor a workspace has a slash in its name.
+    let digest = Sha224::digest(format!("{parent}/{name}/{before}"));
+    let bytes = digest.into_iter().take(NAME_LENGTH);
+    bytes
         .map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::opaque;
+
+    #[test]
+    fn a_name_is_the_same_in_equal_servers_and_another_one_for_any_other_workspace() {
+        assert_eq!(opaque("root", "blue", 0), opaque("root", "blue", 0));
+        let all = [
+            ("root", "blue", 1),
+            ("root", "green", 0),
+            ("other", "blue", 0),
+        ];
+        for (parent, name, before) in all {
+            assert_ne!(opaque("root", "blue", 0), opaque(parent, name, before));
+        }
+    }
 }

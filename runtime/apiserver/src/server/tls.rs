@@ -12,7 +12,7 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -94,7 +94,10 @@ impl Tls {
         })
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> std::io::Result<TlsStream<S>> {
         let acceptor = TlsAcceptor::from(self.now.lock().config.clone());
         tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await?
     }

@@ -96,6 +96,16 @@ impl Server {
         self.kcp()?.workspace(path_or_name)
     }
 
+    /// The path of a workspace, by itself or the name of its logical cluster.
+    pub fn workspace_path(&self, path_or_name: &str) -> Option<String> {
+        Some(self.kcp()?.place(path_or_name)?.0)
+    }
+
+    /// The [shard](Self::shard) that a workspace is on, by its path or the name of its logical cluster.
+    pub fn shard_of(&self, path_or_name: &str) -> Option<Cluster> {
+        Some(self.kcp()?.place(path_or_name)?.1.all.clone())
+    }
+
     /// The paths of all workspaces, sorted.
     pub fn workspaces(&self) -> Vec<String> {
         self.kcp().map(|kcp| kcp.paths()).unwrap_or_default()

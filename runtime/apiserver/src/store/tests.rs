@@ -31,11 +31,13 @@ fn a_list_at_an_older_version_is_the_present_with_the_changes_undone() {
     store.put(&maps(), map("three", 1));
     store.remove(&maps(), "a/one");
     let old = store
-        .page(&maps(), "a/", None, Some(then), 10, |_| true)
+        .page(&maps(), "a/", None, Some(then), 10, |_, _| true)
         .unwrap();
     assert_eq!(names(&old), ["one", "two"]);
     assert_eq!(old.objects[1].value()["data"]["v"], "1");
-    let now = store.page(&maps(), "a/", None, None, 10, |_| true).unwrap();
+    let now = store
+        .page(&maps(), "a/", None, None, 10, |_, _| true)
+        .unwrap();
     assert_eq!(names(&now), ["three", "two"]);
 }
 
@@ -64,7 +66,7 @@ fn a_backup_has_the_objects_and_no_past() {
     let backup = store.backup(then);
     store.remove(&maps(), "a/one");
     let page = backup
-        .page(&maps(), "a/", None, None, 10, |_| true)
+        .page(&maps(), "a/", None, None, 10, |_, _| true)
         .unwrap();
     assert_eq!((names(&page), page.version), (vec!["one", "two"], then));
     assert!(backup.changes(&maps(), then - 1, 10).is_err());
@@ -77,7 +79,9 @@ fn a_page_names_where_the_next_begins_and_how_much_is_left() {
     for name in ["c", "a", "b"] {
         store.put(&maps(), map(name, 1));
     }
-    let page = store.page(&maps(), "a/", None, None, 1, |_| true).unwrap();
+    let page = store
+        .page(&maps(), "a/", None, None, 1, |_, _| true)
+        .unwrap();
     assert_eq!(
         (names(&page), page.rest.clone()),
         (vec!["a"], Some(("a/b".into(), 2)))

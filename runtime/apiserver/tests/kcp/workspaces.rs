@@ -1,7 +1,8 @@
 //! The tree of workspaces, and who works on them before they are ready and before they go.
 
 use serde_json::{Value, json};
-use windlass_apiserver::Server;
+use std::sync::Arc;
+use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 
 use super::Failure;
 use super::asking::{Asker, create, inside};
@@ -86,6 +87,28 @@ async fn a_workspace_that_is_deleted_takes_those_below_it_along() -> Result<(), 
 }
 
 #[tokio::test]
+async fn equal_servers_give_equal_names_in_any_order_and_none_gives_one_twice()
+-> Result<(), Failure> {
+    let (one, _) = served().await?;
+    let (other, _) = served().await?;
+    let name = |server: &Server, path: &str| {
+        let made = server.add_workspace(path);
+        made.map(|cluster| cluster.name().to_owned())
+    };
+    let (a, b) = (name(&one, "root:a")?, name(&one, "root:b")?);
+    assert_eq!(b, name(&other, "root:b")?);
+    assert_eq!(a, name(&other, "root:a")?);
+    assert!(one.remove_workspace("root:a"));
+    let again = name(&one, "root:a")?;
+    assert!(again != a && again != b, "{again}");
+    assert_eq!(one.workspace_path(&again).as_deref(), Some("root:a"));
+    assert!(one.workspace_path(&a).is_none());
+    let shard = one.shard_of("root:a").ok_or("no shard")?;
+    assert_eq!(shard.name(), "shard:root");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_workspace_of_an_unknown_type_is_refused() -> Result<(), Failure> {
     let (_server, root) = served().await?;
     let (status, _) = root
@@ -124,6 +147,38 @@ async fn an_initializer_sees_its_workspaces_until_it_is_done() -> Result<(), Fai
         .await?;
     assert_eq!(status, 403, "the workspace is no longer the initializer's");
     assert!(server.workspace("root:new").is_some());
+    Ok(())
+}
+
+/// Answers lists of a shard as of one change ago, without what has gone since.
+struct Past;
+
+impl Hook for Past {
+    fn request(&self, cluster: &str, call: &Call) -> RequestVerdict {
+        if cluster == "shard:root" && call.verb == Verb::List {
+            return RequestVerdict::BehindLiving(1);
+        }
+        RequestVerdict::Proceed
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_a_shard_as_it_was_has_what_is_still_there() -> Result<(), Failure> {
+    let builder = Server::builder().kcp_shards(1).hook(Arc::new(Past));
+    let server = builder.bind("127.0.0.1:0").await?;
+    let root = inside(&server, "root");
+    let url = worked_on(&root, "initializer").await?;
+    create(&root, WORKSPACES, &workspace("new", "mine")).await?;
+    server.settle_workspaces();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "later"}});
+    create(&root, "/api/v1/namespaces/default/configmaps", &map).await?;
+    let all = Asker::at(format!("{url}/clusters/*"));
+    let (_, list) = all.get(CLUSTERS).await?;
+    let version =
+        |of: &Value| -> Option<u64> { of["metadata"]["resourceVersion"].as_str()?.parse().ok() };
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(1), "{list}");
+    let shard = server.shard(0).ok_or("no shard")?;
+    assert_eq!(version(&list), Some(shard.version() - 1));
     Ok(())
 }
 
