@@ -369,6 +369,18 @@ var boardRows = []row{
 			queries: one(inProcess("leader_election_master_status"), "{{instance}} {{name}}"),
 		},
 		{
+			title: "Shards held",
+			tells: "Shards of the clusters that each process works on, if they share the work. One far above the others has a larger weight, or others drain.",
+			look:  lines, unit: "short",
+			queries: one(inProcess("windlass_shards_held"), "{{instance}}"),
+		},
+		{
+			title: "Shards without an owner",
+			tells: "Nothing is reconciled in their clusters. More than 0 for minutes: windlass get shards names the clusters, and why.",
+			look:  lines, unit: "short",
+			queries: one(`min(`+inProcess("windlass_shards_without_owner")+`)`, "shards"),
+		},
+		{
 			title: "Short of",
 			tells: "1 while a process has nearly used up its memory or open files. It recovers by itself when there is room: see the runbook.",
 			look:  lines, unit: "short",

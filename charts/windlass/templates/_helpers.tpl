@@ -52,11 +52,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end }}
 
+{{- /* The name of the Lease. That of a sharding is the value of a label, and the names of releases may have dots. */ -}}
+{{- define "windlass.lease" -}}
+{{- $name := include "windlass.name" . -}}
+{{ .Values.sharding.enabled | ternary (replace "." "-" $name) $name }}
+{{- end }}
+
 {{- /* The Manager's spec: what the chart sets, with the fields of the values over it. */ -}}
 {{- define "windlass.manager" -}}
+{{- $lease := dict "enabled" true "namespace" .Release.Namespace "name" (include "windlass.lease" .) -}}
 {{- $own := dict
   "local" (dict "inCluster" true)
-  "leaderElection" (dict "enabled" true "namespace" .Release.Namespace "name" (include "windlass.name" .))
+  (ternary "sharding" "leaderElection" .Values.sharding.enabled) $lease
   "admin" (dict
     "address" (printf "[::]:%v" .Values.ports.api)
     "probeAddress" (printf "[::]:%v" .Values.ports.probes)

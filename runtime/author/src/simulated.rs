@@ -21,7 +21,7 @@ use changes::Members;
 use kubeconfig::KubeconfigFile;
 use parking_lot::Mutex;
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,9 @@ use world::World;
 
 /// How often the workspaces are looked at for the kubeconfig.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// What ends the prefix that a Provider puts before the names of its clusters.
+const PREFIX_END: char = '#';
 
 /// How many shards an in-memory kcp has: with two of them, what works here works with any number.
 const SHARDS: usize = 2;
@@ -134,19 +137,31 @@ impl Simulated {
         self.kubeconfig.write(&self.server.kubeconfig())
     }
 
-    /// The names of all clusters that are served, the local one and workspaces among them.
+    /// The names of all clusters that are served, the local one and the paths of workspaces among them.
     pub(crate) fn everywhere(&self) -> BTreeSet<String> {
         let clusters = self.server.clusters().into_iter();
-        clusters.chain(self.workspaces()).collect()
+        let others = clusters.filter(|name| self.server.workspace_path(name).is_none());
+        others.chain(self.workspaces()).collect()
     }
 
-    /// Begins to note the events that watches send, in clusters that are there now. These are to come late, and not at all if their object
-    /// has changed once more by then.
-    pub fn watch_events(&self, late: Vec<SeenEvent>) {
-        let clusters = self.everywhere().into_iter();
-        let clusters = clusters.filter_map(|name| Some((name.clone(), self.cluster(&name)?)));
-        let clusters: HashMap<String, Cluster> = clusters.collect();
-        self.world.watch_events(late, clusters);
+    /// What steps call a cluster that is engaged under this name: a workspace by its path, whatever its Provider names it by. One that is
+    /// gone is called as it was engaged.
+    #[must_use]
+    pub fn called(&self, engaged: &str) -> String {
+        // Providers of workspaces alone may have a prefix here.
+        let own = engaged.rsplit(PREFIX_END).next().unwrap_or(engaged);
+        let path = self.server.workspace_path(own);
+        path.unwrap_or_else(|| engaged.to_owned())
+    }
+
+    /// Lets kcp do what it has to do for its workspaces by now.
+    pub(crate) fn settle_workspaces(&self) {
+        self.server.settle_workspaces();
+    }
+
+    /// Begins to note the events that watches send. These are to come late, and not at all if their object has changed once more by then.
+    pub fn watch_events(self: &Arc<Self>, late: Vec<SeenEvent>) {
+        self.world.watch_events(late, Arc::downgrade(self));
     }
 
     /// Ends that, and returns the events since then.
@@ -156,7 +171,15 @@ impl Simulated {
 
     /// Makes the caches of the next run begin so many changes ago, those of one cluster, or one of them.
     pub fn begin_in_the_past(&self, cluster: &str, resource: Option<&str>, behind: u64) {
-        self.world.begin_in_the_past(cluster, resource, behind);
+        // Caches have all workspaces of a shard together.
+        let shard = self.server.shard_of(cluster);
+        let listed = shard.as_ref().map_or(cluster, |shard| shard.name());
+        self.world.begin_in_the_past(listed, resource, behind);
+    }
+
+    /// How long caches that have begun in the past are still there. None: no cache is.
+    pub fn behind(&self) -> Option<Duration> {
+        self.world.behind()
     }
 
     /// The name that faults know an object by: that of its generated name, else its own.
@@ -192,7 +215,8 @@ impl Simulated {
 
 /// How the fleet reaches a cluster that is served.
 fn config(server: &Server, name: &str) -> Result<ClusterConfig> {
-    let (text, policy) = (server.kubeconfig(), KubeconfigPolicy::file());
+    // Of this cluster alone: a fleet of a thousand would be read a thousand times.
+    let (text, policy) = (server.kubeconfig_of(&[name]), KubeconfigPolicy::file());
     let config = ClusterConfig::from_kubeconfig_text(&text, Some(name), None, &policy)?;
     Ok(config)
 }

@@ -41,8 +41,8 @@ pub use crate::http::config::{
 pub use crate::http::proxy::{ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
 pub use crate::http::service::HttpService;
 pub use crate::http::transport::{
-    AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, ProxiedConnector, SocketUse,
-    TransportError, TransportOptions,
+    AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, OpenStream, ProxiedConnector,
+    SocketUse, Stream, TransportError, TransportOptions,
 };
 pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};

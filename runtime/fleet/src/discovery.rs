@@ -9,11 +9,13 @@
 //! [forgets](Discovery::forget) a kind when the server says so.
 
 mod answers;
+mod kind_lists;
 
 use crate::api::{ApiCode, ApiError};
 use crate::http::transport::Connection;
 use crate::kind::{GroupKind, GroupVersionKind, Resource};
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
+use kind_lists::shared;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ const LIKE: f64 = 0.85;
 
 /// Least time between two refreshes because of unknown kinds.
 pub(crate) const REFRESH_EVERY: Duration = Duration::from_secs(30);
+/// The same after one whose caller was dropped: a run that ends in the middle may not keep the kinds of all others away for so long.
+const REFRESH_AFTER_INTERRUPTION_EVERY: Duration = Duration::from_secs(1);
 /// Least time between two refreshes because of a change.
 const REFRESH_AFTER_CHANGE_EVERY: Duration = Duration::from_millis(200);
 /// Most resources that are kept of a server.
@@ -31,8 +35,8 @@ const MAX_RESOURCES: usize = 20_000;
 
 /// The resources of one server.
 pub(crate) struct Discovery {
-    /// `None` until the first load.
-    known: ArcSwap<Option<Known>>,
+    /// `None` until the first load. Equal servers [share](kind_lists::shared) it.
+    known: ArcSwapOption<Known>,
     /// Notified of kinds that were not served when everything was loaded before.
     found: watch::Sender<()>,
     /// The last refresh. The lock is held during a refresh.
@@ -43,14 +47,39 @@ pub(crate) struct Discovery {
     has_failures: Notify,
 }
 
-#[derive(Clone)]
 struct Refresh {
     began: Instant,
-    /// The error of a failed refresh, which answers until the next refresh.
-    failed: Option<ApiError>,
+    end: End,
 }
 
-#[derive(Clone, Default)]
+enum End {
+    Done,
+    /// The error answers until the next refresh.
+    Failed(ApiError),
+    /// Its caller went before the answer came, which says nothing of the server.
+    Interrupted,
+}
+
+impl Refresh {
+    /// Whether it is too early for another one.
+    fn counts(&self) -> bool {
+        let every = match self.end {
+            End::Interrupted => REFRESH_AFTER_INTERRUPTION_EVERY,
+            End::Done | End::Failed(_) => REFRESH_EVERY,
+        };
+        self.began.elapsed() < every
+    }
+
+    fn error(&self, connection: &Connection) -> Option<ApiError> {
+        match &self.end {
+            End::Done => None,
+            End::Failed(error) => Some(error.clone()),
+            End::Interrupted => Some(interrupted(connection)),
+        }
+    }
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
 struct Known {
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
     by_group_kind: HashMap<GroupKind, Arc<Resource>>,
@@ -91,7 +120,7 @@ impl Discovery {
     /// `changed` is notified when other group versions fail than before.
     pub(crate) fn new(changed: Arc<Notify>) -> Self {
         Self {
-            known: ArcSwap::from_pointee(None),
+            known: ArcSwapOption::empty(),
             found: watch::Sender::new(()),
             refreshed: Mutex::new(None),
             changed,
@@ -106,22 +135,20 @@ impl Discovery {
 
     /// The resource of a kind if it is known. No I/O, no waiting.
     pub(crate) fn get(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
-        (**self.known.load()).as_ref()?.by_kind.get(kind).cloned()
+        let known = self.known.load();
+        known.as_ref()?.by_kind.get(kind).cloned()
     }
 
     /// The resource of a kind in any version, for owner references.
     pub(crate) fn get_any_version(&self, kind: &GroupKind) -> Option<Arc<Resource>> {
-        (**self.known.load())
-            .as_ref()?
-            .by_group_kind
-            .get(kind)
-            .cloned()
+        let known = self.known.load();
+        known.as_ref()?.by_group_kind.get(kind).cloned()
     }
 
     /// The resource of each kind that is known, in the version that the server prefers, sorted by kind. No I/O, no waiting.
     pub(crate) fn all(&self) -> Vec<Arc<Resource>> {
         let known = self.known.load();
-        let by_kind = (**known).as_ref().map(|known| known.by_group_kind.values());
+        let by_kind = known.as_ref().map(|known| known.by_group_kind.values());
         let mut all: Vec<_> = by_kind.into_iter().flatten().cloned().collect();
         all.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
         all
@@ -144,9 +171,9 @@ impl Discovery {
             return Ok(resource);
         }
         match &*refreshed {
-            Some(last) if last.began.elapsed() < REFRESH_EVERY => {
-                if let Some(error) = &last.failed {
-                    return Err(error.clone());
+            Some(last) if last.counts() => {
+                if let Some(error) = last.error(connection) {
+                    return Err(error);
                 }
             }
             _ => self.refresh(connection, &mut refreshed).await?,
@@ -161,14 +188,14 @@ impl Discovery {
     /// Why it is not known whether the server serves a kind: the group version does not answer.
     pub(crate) fn failure_of(&self, kind: &GroupVersionKind) -> Option<ApiError> {
         let known = self.known.load();
-        let failed = &(**known).as_ref()?.failed;
+        let failed = &known.as_ref()?.failed;
         failed.get(&GroupVersion::of(kind)).cloned()
     }
 
     /// The group versions that do not answer, for people.
     pub(crate) fn failures(&self) -> Option<String> {
         let known = self.known.load();
-        let failed = &(**known).as_ref()?.failed;
+        let failed = &known.as_ref()?.failed;
         let first = failed.values().next()?;
         Some(match failed.len() {
             1 => first.message.clone(),
@@ -188,8 +215,8 @@ impl Discovery {
     /// Asks the group versions again that have failed.
     pub(crate) async fn ask_again(&self, connection: &Connection) {
         let _one_at_a_time = self.refreshed.lock().await;
-        let before = (**self.known.load()).clone().unwrap_or_default();
-        let mut known = before.clone();
+        let before = self.known.load_full().unwrap_or_default();
+        let mut known = Known::clone(&before);
         let failed = std::mem::take(&mut known.failed).into_keys().collect();
         answers::add_versions(connection, failed, &before, &mut known).await;
         self.publish(known);
@@ -199,12 +226,12 @@ impl Discovery {
     fn publish(&self, known: Known) {
         let nothing = Known::default();
         let before = self.known.load_full();
-        let before = before.as_ref().as_ref();
+        let before = before.as_deref();
         let more = before.is_some_and(|before| known.has_more_than(before));
         let fails = !known.failed.is_empty();
         let failed = &before.unwrap_or(&nothing).failed;
         let is_same = failed.keys().eq(known.failed.keys());
-        self.known.store(Arc::new(Some(known)));
+        self.known.store(Some(shared(known)));
         if more {
             self.found.send_replace(());
         }
@@ -231,15 +258,18 @@ impl Discovery {
         connection: &Connection,
         refreshed: &mut Option<Refresh>,
     ) -> Result<(), ApiError> {
-        let mut refresh = Refresh {
-            began: Instant::now(),
-            failed: Some(interrupted(connection)),
-        };
+        let began = Instant::now();
         // Recorded before the load: one whose caller is dropped counts too.
-        *refreshed = Some(refresh.clone());
+        *refreshed = Some(Refresh {
+            began,
+            end: End::Interrupted,
+        });
         let loaded = self.load(connection).await;
-        refresh.failed = loaded.clone().err();
-        *refreshed = Some(refresh);
+        let end = match &loaded {
+            Ok(()) => End::Done,
+            Err(error) => End::Failed(error.clone()),
+        };
+        *refreshed = Some(Refresh { began, end });
         loaded
     }
 
@@ -256,13 +286,13 @@ impl Discovery {
         if let Some(resource) = self.get(kind) {
             return Ok(resource);
         }
-        let mut known = (**self.known.load()).clone().unwrap_or_default();
+        let mut known = self.known.load().as_deref().cloned().unwrap_or_default();
         let version = GroupVersion::of(kind);
         match answers::add_version_of(connection, workspace, &version, &mut known).await {
             Err(error) if error.http_status == 404 => {}
             loaded => loaded?,
         }
-        self.known.store(Arc::new(Some(known)));
+        self.known.store(Some(shared(known)));
         self.get(kind).ok_or_else(|| self.unknown(connection, kind))
     }
 
@@ -279,7 +309,7 @@ impl Discovery {
     /// The served kind that is most like one that is not served, if any is like it.
     pub(crate) fn most_like(&self, kind: &GroupVersionKind) -> Option<GroupVersionKind> {
         let known = self.known.load();
-        let all = (**known).as_ref()?.by_kind.keys();
+        let all = known.as_ref()?.by_kind.keys();
         let likeness = |of: &GroupVersionKind| {
             let of_name = strsim::jaro_winkler(&of.kind, &kind.kind);
             let of_group = strsim::jaro_winkler(&of.group, &kind.group);
@@ -299,11 +329,9 @@ impl Discovery {
     /// Removes a kind that the server no longer serves.
     pub(crate) fn forget(&self, kind: &GroupVersionKind) {
         self.known.rcu(|known| {
-            let mut known = (**known).clone();
-            if let Some(known) = &mut known {
-                known.remove(kind);
-            }
-            known
+            let mut known = known.as_deref().cloned()?;
+            known.remove(kind);
+            Some(shared(known))
         });
     }
 
@@ -314,7 +342,7 @@ impl Discovery {
     pub(crate) async fn load(&self, connection: &Connection) -> Result<(), ApiError> {
         let before = self.known.load_full();
         let nothing = Known::default();
-        let known = answers::load(connection, before.as_ref().as_ref().unwrap_or(&nothing)).await?;
+        let known = answers::load(connection, before.as_deref().unwrap_or(&nothing)).await?;
         self.publish(known);
         Ok(())
     }
@@ -413,7 +441,7 @@ mod tests {
             known.by_kind.insert(served, resource);
         }
         let discovery = Discovery::new(Arc::default());
-        discovery.known.store(Arc::new(Some(known)));
+        discovery.known.store(Some(Arc::new(known)));
         let like = |asked: GroupVersionKind| discovery.most_like(&asked);
         assert_eq!(
             like(kind("example.com", "v1", "Webiste")),

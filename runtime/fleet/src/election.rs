@@ -12,7 +12,7 @@
 mod machine;
 #[cfg(test)]
 mod model_tests;
-mod record;
+pub(crate) mod record;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -320,8 +320,14 @@ impl Election {
 }
 
 fn parse(json: &Json) -> Result<Outcome, ApiError> {
-    let lease = Lease::parse(json).map(Outcome::Lease);
-    lease.ok_or_else(|| ApiError::host(ApiCode::Other, "the server's answer is not a Lease"))
+    let refused = |message| Err(ApiError::host(ApiCode::Other, message));
+    match Lease::parse(json) {
+        None => refused("the server's answer is not a Lease"),
+        Some(lease) if lease.is_of_a_sharding() => refused(
+            "the lease belongs to processes that share the clusters: give the election another name, or end them and delete the lease",
+        ),
+        Some(lease) => Ok(Outcome::Lease(lease)),
+    }
 }
 
 fn outcome_of(error: &ApiError) -> Outcome {

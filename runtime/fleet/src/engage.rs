@@ -24,6 +24,9 @@ pub struct ClusterSpec {
     pub alias: Option<ClusterName>,
     /// What the owner of a workspace of kcp does not let clients use there. Default: nothing.
     pub refused_claims: Arc<RefusedClaims>,
+    /// Whether it is a workspace of kcp that has left its endpoint. Its provider has the metadata of its bindings in a cache of the endpoint,
+    /// which serves lists without a rule for `watch`. So may a cache of its own.
+    pub has_left_endpoint: bool,
     /// What happens to the work on the current server, if this names another one.
     pub on_server_change: ServerChange,
 }
@@ -50,6 +53,7 @@ impl ClusterSpec {
             properties: Pairs::default(),
             alias: None,
             refused_claims: Arc::default(),
+            has_left_endpoint: false,
             on_server_change: ServerChange::default(),
         }
     }
@@ -74,6 +78,7 @@ impl ClusterSpec {
         if let Some(own) = own.and_then(|workspace| self.config.at_workspace(workspace)) {
             self.config = own;
             self.scope = Scope::Whole;
+            self.has_left_endpoint = true;
         }
     }
 
@@ -93,6 +98,7 @@ impl ClusterSpec {
             properties: self.properties.clone(),
             alias: self.alias.clone(),
             refused_claims: self.refused_claims.clone(),
+            has_left_endpoint: self.has_left_endpoint,
         }
     }
 
@@ -114,6 +120,7 @@ impl ClusterSpec {
         self.properties = now.properties;
         self.alias = now.alias;
         self.refused_claims = now.refused_claims;
+        self.has_left_endpoint = now.has_left_endpoint;
         true
     }
 

@@ -26,6 +26,7 @@ pub mod predicate;
 pub mod paused;
 pub mod backoff;
 mod rate_limit;
+pub mod portion;
 pub mod breaks;
 pub mod digest;
 pub mod file;
@@ -49,6 +50,7 @@ pub mod source;
 pub mod desired;
 pub mod controller;
 pub mod election;
+pub mod shard;
 pub mod manager;
 
 pub use api::{ApiCode, ApiError};

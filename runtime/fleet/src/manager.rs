@@ -72,6 +72,8 @@ use crate::kubectl::{self, KubectlError};
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, TenantName};
 use crate::provider::Provider;
+use crate::shard::{Membership, Sharding};
+use leadership::Sharing;
 use signals::Signals;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -85,6 +87,7 @@ pub struct Builder {
     metrics: Option<Metrics>,
     local: Option<ClusterSpec>,
     election: Option<ElectionOptions>,
+    sharding: Option<Sharding>,
     providers: Vec<Arc<dyn Provider>>,
     tenants: Vec<(TenantName, TenantOptions)>,
     controllers: Vec<Controller>,
@@ -120,6 +123,13 @@ impl Builder {
     /// process works.
     pub fn leader_election(mut self, options: ElectionOptions) -> Self {
         self.election = Some(options);
+        self
+    }
+
+    /// Lets several processes share the keys, each with those of its shards of the clusters, by Leases in the local cluster. Each watches the
+    /// clusters of its shards, and watches with mappers in all clusters. Default: every process works on all keys.
+    pub fn sharding(mut self, sharding: Sharding) -> Self {
+        self.sharding = Some(sharding);
         self
     }
 
@@ -169,6 +179,15 @@ impl Builder {
             election.check()?;
             if self.local.is_none() {
                 return Err(ManagerError::ElectionWithoutLocal);
+            }
+        }
+        if let Some(sharding) = &self.sharding {
+            sharding.check()?;
+            if self.local.is_none() {
+                return Err(ManagerError::ShardingWithoutLocal);
+            }
+            if self.election.is_some() {
+                return Err(ManagerError::ElectionAndShards);
             }
         }
         for (i, controller) in self.controllers.iter().enumerate() {
@@ -237,7 +256,7 @@ impl Manager {
             parts.options,
             parts.metrics.unwrap_or_default(),
             providers.any(|provider| provider.provides_clusters()),
-            parts.election.map(Election::new),
+            sharing(parts.election, parts.sharding),
             parts.reroute,
         );
         for (name, options) in parts.tenants {
@@ -251,6 +270,15 @@ impl Manager {
             local: parts.local,
             providers: parts.providers,
         }
+    }
+}
+
+/// At most one of them is there: [`Builder::build`] has checked it.
+fn sharing(election: Option<ElectionOptions>, sharding: Option<Sharding>) -> Sharing {
+    match (election, sharding) {
+        (Some(election), _) => Sharing::Election(Election::new(election)),
+        (None, Some(sharding)) => Sharing::Shards(Membership::new(sharding)),
+        (None, None) => Sharing::None,
     }
 }
 

@@ -124,6 +124,8 @@ pub(crate) struct Snapshot {
     pub(crate) providers: Vec<ProviderNow>,
     /// One at most for each manager.
     pub(crate) leases: Vec<LeaseNow>,
+    /// One at most for each manager.
+    pub(crate) shards: Vec<ShardsNow>,
     /// Of each manager.
     pub(crate) answers: Vec<AnswersNow>,
 }
@@ -143,6 +145,15 @@ pub(crate) struct LeaseNow {
     pub(crate) name: String,
     pub(crate) leads: bool,
     pub(crate) slow_renewals: u64,
+}
+
+/// A sharded fleet as a manager knows it, at one time.
+#[derive(Debug)]
+pub(crate) struct ShardsNow {
+    pub(crate) name: String,
+    pub(crate) held: u32,
+    pub(crate) ownerless: u32,
+    pub(crate) moves: u64,
 }
 
 /// A controller at one time.

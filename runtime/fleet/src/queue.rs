@@ -72,6 +72,7 @@ pub(crate) use run::{Run, Token};
 pub(crate) use status::QueuedKeyFilter;
 
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::portion::Portion;
 use crate::request::{ObjectKey, Request};
 use ahash::{AHashMap, AHashSet, RandomState};
 use class::Controller;
@@ -181,6 +182,12 @@ impl Queue {
     /// Adds a tenant, or changes its options. Linear in tenants.
     pub fn set_tenant(&mut self, name: &TenantName, options: TenantOptions) {
         self.classes.set_tenant(name, options);
+    }
+
+    /// Changes which part of the limits of tenants and controllers is this process's; they are for all processes together. Linear in tenants and
+    /// controllers. Default: all of it.
+    pub fn set_portion(&mut self, portion: Portion) {
+        self.classes.set_portion(portion);
     }
 
     /// Removes a tenant that has no controller any more; false if it has one, or if a removed one still runs. Linear in clusters.

@@ -57,6 +57,12 @@ impl Bucket {
         Some(wait)
     }
 
+    /// Changes the limit. Calls that wait go on waiting.
+    pub fn set_limit(&mut self, limit: RateLimit) {
+        let burst = limit.burst.max(1);
+        self.limit = RateLimit { burst, ..limit };
+    }
+
     /// Gives back the token of a call that does not begin.
     pub fn give_back(&mut self) {
         self.tokens = (self.tokens + 1.0).min(f64::from(self.limit.burst));

@@ -103,6 +103,11 @@ impl PartialEq for Enqueue {
 }
 
 impl Enqueue {
+    /// Whether its requests may be for objects of other clusters than the event's.
+    pub(crate) fn may_leave_its_cluster(&self) -> bool {
+        matches!(self, Self::Mapped(_))
+    }
+
     /// The rule without a mapper's code.
     #[must_use]
     pub fn rule(&self) -> EnqueueRule {

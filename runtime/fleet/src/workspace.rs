@@ -24,6 +24,9 @@ pub(crate) const EXPORTS: &str = "/services/apiexport/";
 /// all workspaces at once.
 pub(crate) const INITIALIZING: &str = "/services/initializingworkspaces/";
 
+/// A part of the URL of an endpoint of workspaces that end. Nothing but the LogicalCluster of such a workspace is served.
+pub(crate) const TERMINATING: &str = "/services/terminatingworkspaces/";
+
 const END: char = '|';
 
 /// The namespace of a key in a cache of many logical clusters; without a namespace, the part that is the whole logical cluster.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::Bucket;
+use windlass_fleet::portion::LivePortion;
 
 /// The share of a tenant's memory that recordings leave to its guests: one of so many parts.
 const SPARE: usize = 4;
@@ -38,6 +39,8 @@ pub struct Tenant {
     /// Permits for API calls. Replaced when the limit changes; permits of the old one end with their calls.
     requests: ArcSwap<Semaphore>,
     rate: Mutex<Option<Bucket>>,
+    /// Of the rates.
+    portion: LivePortion,
     /// Idle instances of its guests.
     evictable: EvictableInstances,
     /// Of its guests. They are dropped when their memory is needed.
@@ -48,8 +51,15 @@ impl Tenant {
     /// A tenant without instances.
     #[must_use]
     pub fn new(name: TenantName, limits: &TenantLimits) -> Arc<Self> {
+        Self::sharing(name, limits, LivePortion::default())
+    }
+
+    /// A tenant without instances in one of several processes: its guests may begin this portion of the calls that rates allow.
+    #[must_use]
+    pub fn sharing(name: TenantName, limits: &TenantLimits, portion: LivePortion) -> Arc<Self> {
         Arc::new(Self {
             name,
+            portion,
             limits: ArcSwap::from_pointee(limits.clone()),
             memory: AtomicUsize::new(0),
             reservations: Reservations::new(Memory::new(limits.memory)),
@@ -206,10 +216,23 @@ impl Tenant {
 
     /// Takes a token of the rate for one API call. Returns how long the call has to wait, `None` if that is longer than `patience`.
     pub(crate) fn take_token(&self, patience: Duration) -> Option<Duration> {
-        match &mut *self.rate.lock() {
-            Some(bucket) => bucket.take(Instant::now(), patience),
-            None => Some(Duration::ZERO),
-        }
+        let rate = self.limits.load().requests_per_second;
+        self.take_from(&self.rate, rate, patience)
+    }
+
+    /// Takes a token of this process's portion of a rate.
+    pub(crate) fn take_from(
+        &self,
+        bucket: &Mutex<Option<Bucket>>,
+        rate: Option<Rate>,
+        patience: Duration,
+    ) -> Option<Duration> {
+        let mut bucket = bucket.lock();
+        let Some((bucket, rate)) = bucket.as_mut().zip(rate) else {
+            return Some(Duration::ZERO);
+        };
+        bucket.set_limit(self.portion.get().of_rate(rate.limit()));
+        bucket.take(Instant::now(), patience)
     }
 
     /// Gives back the token of an API call that does not begin.
@@ -255,6 +278,7 @@ pub(crate) fn bucket(rate: Option<Rate>) -> Option<Bucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_fleet::portion::Portion;
 
     fn tenant(limits: TenantLimits) -> Arc<Tenant> {
         Tenant::new(TenantName::default(), &limits)
@@ -292,5 +316,20 @@ mod tests {
         assert!(waits[..10].iter().all(Duration::is_zero), "{waits:?}");
         assert!(waits[11] > Duration::from_millis(100), "{waits:?}");
         assert_eq!(tenant.take_token(Duration::from_millis(10)), None);
+    }
+
+    #[test]
+    fn one_of_several_processes_begins_its_portion_of_a_rate() {
+        let limits = TenantLimits {
+            requests_per_second: Some(Rate { per_second: 20 }),
+            ..TenantLimits::default()
+        };
+        let portion = LivePortion::default();
+        portion.set(Portion::new(64, 256));
+        let tenant = Tenant::sharing(TenantName::default(), &limits, portion);
+        let waits = [(); 6].map(|()| tenant.take_token(Duration::from_secs(5)));
+        let at_once = waits.iter().filter(|wait| **wait == Some(Duration::ZERO));
+        assert_eq!(at_once.count(), 5, "{waits:?}");
+        assert!(waits[5] > Some(Duration::from_millis(100)), "{waits:?}");
     }
 }

@@ -31,17 +31,20 @@
 //! }
 //! ```
 
+use futures::future::BoxFuture;
+use http::Uri;
 use serde::Serialize;
 use serde_json::Value;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_apiserver::Server;
-use windlass_fleet::cluster::{Cluster, ClusterConfig, ConfigError};
+use windlass_apiserver::{Entrance, Server};
+use windlass_fleet::cluster::{Cluster, ClusterConfig, ConfigError, OpenStream, Stream};
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{Idle, KeyStatus, ManagerError, ManagerHandle};
+use windlass_fleet::manager::{Idle, KeyStatus, ManagerError, ManagerHandle, ManagerOptions};
 use windlass_fleet::name::NameError;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{
@@ -63,9 +66,6 @@ const FAILURES: u32 = 3;
 /// Why a test's fleet cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
-    /// The server cannot be started.
-    #[error(transparent)]
-    Server(#[from] windlass_apiserver::BindError),
     /// A cluster has no name that a cluster can have.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -149,7 +149,7 @@ impl TestFleet {
         let named = clusters
             .iter()
             .fold(Server::builder(), |server, name| server.cluster(*name));
-        let server = named.bind("127.0.0.1:0").await?;
+        let server = named.in_process();
         let provider = Clusters::new("test");
         for name in clusters {
             for object in objects {
@@ -158,7 +158,11 @@ impl TestFleet {
             let config = ClusterConfig::from_url(&server.url(name))?;
             provider.put(ClusterSpec::new(ClusterName::new(name)?, config));
         }
-        let builder = Manager::builder().provider(Arc::new(provider));
+        let mut options = ManagerOptions::default();
+        options.transport.streams = Some(Arc::new(InMemory(server.entrance())));
+        let builder = Manager::builder()
+            .options(options)
+            .provider(Arc::new(provider));
         let builder = controllers
             .into_iter()
             .fold(builder, |builder, controller| {
@@ -274,6 +278,17 @@ impl TestFleet {
     pub async fn stop(self) -> Result<(), TestError> {
         drop(self.stop);
         Ok(self.running.await??)
+    }
+}
+
+/// Reaches the server without sockets, whatever the host.
+#[derive(Debug)]
+struct InMemory(Entrance);
+
+impl OpenStream for InMemory {
+    fn open(&self, _: Uri) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        let stream: Box<dyn Stream> = Box::new(self.0.connect());
+        Box::pin(std::future::ready(Ok(stream)))
     }
 }
 

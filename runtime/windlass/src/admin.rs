@@ -10,12 +10,14 @@
 //! | `/api/v1/clusters`, `…/providers`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
 //! | `/api/v1/history` | what each reconciler did in the last hour, a minute an entry |
 //! | `/api/v1/election` | the leader |
+//! | `/api/v1/shards` | which process works on which clusters; `?cluster=NAME` names the owner of one |
 //! | `/api/v1/recordings` | the recordings of runs that are kept |
 //! | `/api/contents/v1/recordings/ID` | the file of a recording |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/record` | reconciles a key now, and records the run |
 //! | `POST /api/v1/pause`, `…/resume` | pauses an object, a reconciler, a tenant or a cluster; ends its pause |
 //! | `POST /api/v1/release` | the objects that finalizers of a reconciler hold; lets them go |
+//! | `POST /api/v1/drain` | gives the shards of this process to the others |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //! | `/console/` | a page for people, which asks all of that |
 //!
@@ -34,6 +36,7 @@ mod listener;
 mod pauses;
 mod recordings;
 mod release;
+mod shards;
 pub(crate) mod state;
 
 pub(crate) use access::{TOKEN_HEADER, token_file};
@@ -41,7 +44,9 @@ pub(crate) use addresses::{Addresses, Sockets, bind};
 
 use crate::app::App;
 use crate::app::rollback::Refusal;
-use crate::status::view::{Items, PauseReply, PauseRequest, ReleaseReply, RequeueRequest};
+use crate::status::view::{
+    DrainReply, Items, PauseReply, PauseRequest, ReleaseReply, RequeueRequest, ShardsView,
+};
 use access::{Access, Caller};
 use addresses::{AGAIN, Begins, Routers, Served};
 use axum::extract::rejection::QueryRejection;
@@ -51,11 +56,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use conditions::{Asked, answer, conditions};
+use shards::ShardQuery;
 use state::{ExplainQuery, KeyQuery, RequeueError};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::Request;
 
 /// Serves the endpoints at the wanted addresses until `stop`. If an address is taken, the app's problems name it, and it is retried.
 pub(crate) async fn serve(
@@ -136,7 +143,7 @@ fn all(access: &Arc<Access>) -> Router {
     let router = probes().merge(metrics_of(access)).merge(api(access)).merge(console::pages()).fallback(|| async {
         Refused(
             StatusCode::NOT_FOUND,
-            "no such path: see /console/, /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, recordings, explain, configuration".to_owned(),
+            "no such path: see /console/, /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, shards, recordings, explain, configuration".to_owned(),
         )
     });
     without_pages(router, access)
@@ -175,6 +182,7 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
             "/api/v1/election",
             get(|State(app): State<Arc<App>>| async move { Json(election::view(&app)) }),
         )
+        .route("/api/v1/shards", get(shards))
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/explain", get(explain))
         .route(
@@ -187,6 +195,7 @@ fn api(access: &Arc<Access>) -> Router<Arc<App>> {
         .route("/api/v1/pause", post(pause))
         .route("/api/v1/resume", post(resume))
         .route("/api/v1/release", post(release))
+        .route("/api/v1/drain", post(drain))
         .route("/api/v1/rollback", post(rollback))
         .route_layer(checked)
 }
@@ -268,6 +277,27 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     }
 }
 
+async fn shards(
+    State(app): State<Arc<App>>,
+    query: Result<Query<ShardQuery>, QueryRejection>,
+) -> Result<Json<ShardsView>, Refused> {
+    let view = match query {
+        Ok(Query(query)) => shards::view(&app, &query),
+        Err(error) => Err(error.body_text()),
+    };
+    view.map(Json)
+        .map_err(|message| Refused(StatusCode::BAD_REQUEST, message))
+}
+
+async fn drain(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<DrainReply>, Refused> {
+    let reply = shards::drain(&app)?;
+    audit::drained(&app, &caller, &reply);
+    Ok(Json(reply))
+}
+
 async fn keys(
     State(app): State<Arc<App>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
@@ -287,16 +317,17 @@ async fn explain(
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Response {
     let answer = match query {
-        Ok(Query(query)) => state::explain(&app, &query),
-        Err(error) => Err(format!(
-            "{}: give ?key=cluster://CLUSTER/NAMESPACE/NAME",
-            error.body_text()
-        )),
+        Ok(Query(query)) => owned(&app, query.key()).and_then(|()| {
+            let items = state::explain(&app, &query);
+            items.map_err(|message| Refused(StatusCode::BAD_REQUEST, message))
+        }),
+        Err(error) => {
+            let text = error.body_text();
+            let message = format!("{text}: give ?key=cluster://CLUSTER/NAMESPACE/NAME");
+            Err(Refused(StatusCode::BAD_REQUEST, message))
+        }
     };
-    match answer {
-        Ok(items) => Json(items).into_response(),
-        Err(message) => Refused(StatusCode::BAD_REQUEST, message).into_response(),
-    }
+    answer.map(Json).into_response()
 }
 
 async fn recording(
@@ -319,6 +350,7 @@ async fn record(
     body: axum::body::Bytes,
 ) -> Response {
     let answer = key_of(&body).and_then(|request| {
+        owned(&app, &request.key)?;
         let reply = recordings::record(&app, &request)?;
         audit::recorded(&app, &caller, &request);
         Ok(Json(reply))
@@ -332,11 +364,18 @@ async fn requeue(
     body: axum::body::Bytes,
 ) -> Response {
     let answer = key_of(&body).and_then(|request| {
+        owned(&app, &request.key)?;
         let reply = state::requeue(&app, &request)?;
         audit::requeued(&app, &caller, &request);
         Ok(Json(reply))
     });
     answer.into_response()
+}
+
+/// Checks that no other process works on a key. A text that is no key is refused later.
+fn owned(app: &App, key: &str) -> Result<(), Refused> {
+    let request = key.parse::<Request>();
+    request.map_or(Ok(()), |request| shards::check(app, &request.cluster))
 }
 
 /// What a caller asks of a key.

@@ -73,7 +73,33 @@ pub(crate) struct App {
     registry: Registry,
 }
 
+/// The Lease of the processes that share the work.
+pub(crate) struct SharedLease {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its name: of the election, or of the assignment of shards.
+    pub(crate) name: String,
+    /// The name of this process among them.
+    pub(crate) process: String,
+}
+
 impl App {
+    /// The Lease by which this process shares the work with others, if it does.
+    pub(crate) fn shared_lease(&self) -> Option<SharedLease> {
+        let election = self.manager.election().map(|election| SharedLease {
+            namespace: election.namespace,
+            name: election.name,
+            process: election.candidate,
+        });
+        election.or_else(|| {
+            self.manager.shards().map(|shards| SharedLease {
+                namespace: shards.namespace,
+                name: shards.name,
+                process: shards.member,
+            })
+        })
+    }
+
     /// Registers its metrics.
     pub(crate) fn new(
         manager: ManagerHandle,

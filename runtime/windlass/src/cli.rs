@@ -10,9 +10,9 @@ pub(crate) use authors::{
     RegistryArgs, ReplayArgs, RulesArgs, TestArgs, TypesArgs, UpgradeArgs,
 };
 pub(crate) use operators::{
-    AdminArgs, Baseline, GetArgs, KcpCommand, PauseArgs, PauseTarget, PlanArgs, PreflightArgs,
-    PublishArgs, RbacArgs, RecordArgs, ReleaseArgs, RequeueArgs, ResumeArgs, RollbackArgs, RunArgs,
-    What,
+    AdminArgs, Baseline, DrainArgs, GetArgs, KcpCommand, PauseArgs, PauseTarget, PlanArgs,
+    PreflightArgs, PublishArgs, RbacArgs, RecordArgs, ReleaseArgs, RequeueArgs, ResumeArgs,
+    RollbackArgs, RunArgs, What,
 };
 
 use crate::config::kinds::Interval;
@@ -42,7 +42,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record, pause, resume, release and rollback]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build, test, rules, check, crds, push and pull, error for fleet, test --crash, replay, preflight, types, get, requeue, record, pause, resume, release, rollback and drain]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of log lines [default: text on a terminal, else json]
@@ -194,6 +194,10 @@ pub(crate) enum Command {
     /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,
     /// even if the new revision traps. A change of the file, `--undo` or a restart of the manager ends the rollback.
     Rollback(RollbackArgs),
+    /// Make a process of several give its clusters to the others, and stay without any until it is stopped
+    ///
+    /// With shards, a process that ends does so by itself. Its clusters pass on once their last runs have ended, and others have filled caches.
+    Drain(DrainArgs),
     /// Print a shell's completion of this program's commands
     ///
     /// For bash: `windlass completion bash > ~/.local/share/bash-completion/completions/windlass`. Other shells have such a folder too.

@@ -9,6 +9,7 @@ pub(crate) mod completion;
 pub(crate) mod console;
 pub(crate) mod crds;
 pub(crate) mod dev;
+pub(crate) mod drain;
 pub(crate) mod fleet;
 pub(crate) mod get;
 pub(crate) mod kcp;

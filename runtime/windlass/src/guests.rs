@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::name::NameError;
+use windlass_fleet::portion::LivePortion;
 use windlass_fleet::{ControllerName, Digest, Grant, TenantName};
 use windlass_sandbox::{
     ControllerParts, Guest, GuestOptions, LoadError, NativeGuests, Options, Revision, Sandbox,
@@ -89,6 +90,8 @@ pub(crate) struct Guests {
     needs: Option<ReconcilerNeeds>,
     /// Whether there is a local cluster, which has the kinds of the host.
     has_local: bool,
+    /// This process's portion of tenants' rates.
+    portion: LivePortion,
 }
 
 impl Guests {
@@ -110,7 +113,13 @@ impl Guests {
             revisions: Revisions::default(),
             needs,
             has_local,
+            portion: LivePortion::default(),
         })
+    }
+
+    /// The same in one of several processes, which has a portion of tenants' rates.
+    pub(crate) fn sharing(self, portion: LivePortion) -> Self {
+        Self { portion, ..self }
     }
 
     /// A heartbeat that stops while guests' calls are ready and none makes progress.
@@ -132,7 +141,9 @@ impl Guests {
             Some(tenant) => tenant.set_limits(&limits),
             None => {
                 let tenant = TenantName::new(name)?;
-                self.registry.put_tenant(Tenant::new(tenant, &limits));
+                let portion = self.portion.clone();
+                let tenant = Tenant::sharing(tenant, &limits, portion);
+                self.registry.put_tenant(tenant);
             }
         }
         Ok(())

@@ -20,6 +20,20 @@ use cli::{Cli, Command};
 use logging::Traces;
 use std::process::ExitCode;
 
+/// What benches use of the program.
+#[doc(hidden)]
+pub mod bench {
+    use crate::logging::{self, LogFormat};
+
+    /// Logs as `run` does where its output is no terminal, with a filter.
+    ///
+    /// # Errors
+    /// When the filter cannot be read.
+    pub fn log(filter: &str) -> anyhow::Result<()> {
+        logging::start(filter, Some(LogFormat::Json), None)
+    }
+}
+
 /// Does what the arguments of the process ask for, and returns the code with which it is to end.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -82,6 +96,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         | Command::Resume(_)
         | Command::Release(_)
         | Command::Rollback(_)
+        | Command::Drain(_)
         | Command::Types(_) => "error",
         _ => "info",
     };
@@ -122,6 +137,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Resume(args) => command::pause::resume(args, format).await,
             Command::Release(args) => command::release::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,
+            Command::Drain(args) => command::drain::execute(args, format).await,
             Command::Upgrade(args) => command::upgrade::execute(&args, format),
             Command::Types(args) => command::types::execute(args, format).await,
             Command::Completion(args) => command::completion::execute(&args),

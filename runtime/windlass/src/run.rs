@@ -230,7 +230,8 @@ impl Process {
             options.needs.clone(),
             options.natives.clone(),
             has_local,
-        )?;
+        )?
+        .sharing(handle.portion());
         let heartbeats = vec![Heartbeat::start("host", || true), guests.heartbeat()];
         let cache = options.engine.cache.as_ref();
         let cache = cache.map(|cache| cache.folder.as_path());
@@ -282,7 +283,7 @@ impl Process {
         let status = outcomes.clone();
         let status =
             status.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
-        let leaves = app.manager.election().is_none() && options.rehearsal.is_none();
+        let leaves = app.shared_lease().is_none() && options.rehearsal.is_none();
         let left = outcomes.filter(|_| leaves).zip(status.as_ref());
         let left = left.map(|(outcomes, writer)| (outcomes, writer.abort_handle()));
         let drain = CancellationToken::new();
@@ -397,6 +398,9 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         if spec.leader_election.enabled {
             tracing::info!("leader election is off: no other process can use this in-memory fleet");
         }
+        if spec.sharding.enabled {
+            tracing::info!("sharding is off: no other process can use this in-memory fleet");
+        }
         let providers = simulated.providers.iter().cloned();
         return Ok(providers.fold(builder, Builder::provider));
     }
@@ -414,6 +418,9 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
     }
     if let Some(election) = spec.leader_election.options(&machine()) {
         builder = builder.leader_election(election);
+    }
+    if let Some(sharding) = spec.sharding.options(&machine()) {
+        builder = builder.sharding(sharding);
     }
     Ok(builder)
 }

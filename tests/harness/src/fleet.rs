@@ -227,7 +227,14 @@ impl TestFleet {
         let server = clusters
             .iter()
             .fold(server, |server, cluster| server.cluster(*cluster));
-        let server = server.bind("127.0.0.1:0").await?;
+        Self::over(server.bind("127.0.0.1:0").await?, build)
+    }
+
+    /// Like [`Self::start`], over the clusters of a server that runs already.
+    ///
+    /// # Errors
+    /// When the manager cannot be started.
+    pub fn over(server: Server, build: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         let manager = RunningManager::start(build(Manager::builder()))?;
         Ok(Self { server, manager })
     }

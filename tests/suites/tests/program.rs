@@ -32,8 +32,12 @@ mod from_cluster;
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
+#[path = "program/examples_built.rs"]
+mod examples_built;
 #[path = "program/faults.rs"]
 mod faults;
+#[path = "program/faults_everywhere.rs"]
+mod faults_everywhere;
 #[path = "program/holding.rs"]
 mod holding;
 #[path = "program/hub.rs"]
@@ -48,6 +52,8 @@ mod install;
 mod languages;
 #[path = "program/leading.rs"]
 mod leading;
+#[path = "program/sharded.rs"]
+mod sharded;
 #[path = "program/classes.rs"]
 mod classes;
 #[path = "program/memory.rs"]
@@ -82,6 +88,8 @@ mod outside;
 mod pausing;
 #[path = "program/plan.rs"]
 mod plan;
+#[path = "program/plan_examples.rs"]
+mod plan_examples;
 #[path = "program/plan_flags.rs"]
 mod plan_flags;
 #[path = "program/plan_kcp.rs"]

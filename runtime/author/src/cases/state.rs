@@ -45,6 +45,7 @@ impl State {
     #[must_use]
     pub fn of(fleet: &Simulated) -> Self {
         let mut all = Vec::new();
+        fleet.settle_workspaces();
         for name in fleet.everywhere() {
             if let Some(cluster) = fleet.cluster(&name) {
                 cluster.settle();

@@ -174,7 +174,11 @@ impl Step {
                 fleet.advance(*by);
                 Ok(())
             }
-            _ => self.change_objects(fleet),
+            _ => {
+                self.change_objects(fleet)?;
+                fleet.settle_workspaces();
+                Ok(())
+            }
         }
     }
 

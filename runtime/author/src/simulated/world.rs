@@ -3,10 +3,12 @@
 //!
 //! It is asked about every request and every event of every cluster. While nothing is armed that costs a look at two empty lists.
 
+use super::Simulated;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Weak;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_apiserver::{
@@ -18,6 +20,9 @@ pub(crate) const SOMEBODY: &str = "test.windlass.dev/somebody";
 
 /// The type of the condition that somebody has added in a test.
 pub(crate) const CONDITION: &str = "ChangedBySomebody";
+
+/// The annotation by which kcp says which logical cluster an object is in.
+const WORKSPACE: &str = "kcp.io/cluster";
 
 /// How long the events are held back that caches from the past do not know. Long enough for a run on what they hold.
 const PAST: Duration = Duration::from_millis(150);
@@ -62,8 +67,8 @@ struct Watched {
     /// All of them, in their order.
     seen: Vec<SeenEvent>,
     late: Vec<Late>,
-    /// What there is now. They hold this hook, so watching has to be ended.
-    clusters: HashMap<String, Cluster>,
+    /// Weak, because its clusters hold this hook.
+    fleet: Weak<Simulated>,
 }
 
 /// An event that a watch sends: its cluster, its text as `event v1/ConfigMap default/a`, and which one of these it is.
@@ -86,11 +91,11 @@ struct Late {
 
 impl World {
     /// Begins to note events. These are to come late, and not at all if their object has changed once more by then.
-    pub(crate) fn watch_events(&self, late: Vec<SeenEvent>, clusters: HashMap<String, Cluster>) {
+    pub(crate) fn watch_events(&self, late: Vec<SeenEvent>, fleet: Weak<Simulated>) {
         let late = late.into_iter().map(|event| Late { event, held: None });
         self.state.lock().watched = Some(Watched {
             late: late.collect(),
-            clusters,
+            fleet,
             ..Watched::default()
         });
     }
@@ -99,6 +104,13 @@ impl World {
     pub(crate) fn events(&self) -> Vec<SeenEvent> {
         let watched = self.state.lock().watched.take();
         watched.map_or_else(Vec::new, |watched| watched.seen)
+    }
+
+    /// How long the caches still are in the past that have begun there. None: there are none.
+    pub(crate) fn behind(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        let past = state.past.as_ref().filter(|past| !past.listed.is_empty())?;
+        past.until.checked_duration_since(Instant::now())
     }
 
     /// Makes the next lists of a cluster, or of one of its collections, those of so many changes ago.
@@ -140,7 +152,8 @@ impl Hook for World {
             return verdict;
         };
         // The first list of a collection is that of its cache. Others compare it with the server, or are a guest's own.
-        if past.is_about(cluster, call) && past.listed.insert(call.path.clone()) {
+        let collection = format!("{} {}", call.service, call.path);
+        if past.is_about(cluster, call) && past.listed.insert(collection) {
             past.until = Instant::now() + PAST;
             return RequestVerdict::BehindLiving(past.behind);
         }
@@ -175,9 +188,20 @@ impl Hook for World {
 
 impl Watched {
     fn frame(&mut self, cluster: &str, frame: &Bytes, now: Instant) -> FrameVerdict {
-        let Some((at, version, is_deletion)) = event(frame) else {
+        let Some(Sent {
+            at,
+            version,
+            is_deletion,
+            workspace,
+        }) = event(frame)
+        else {
             return FrameVerdict::Send;
         };
+        let fleet = self.fleet.upgrade();
+        // A watch of a shard has the events of all its workspaces.
+        let called = fleet.as_ref().zip(workspace);
+        let called = called.map(|(fleet, workspace)| fleet.called(&workspace));
+        let cluster = called.as_deref().unwrap_or(cluster);
         let held = |late: &&mut Late| {
             let is_it = |held: &(String, Instant)| held.0 == version;
             late.event.cluster == cluster
@@ -186,8 +210,8 @@ impl Watched {
         };
         if let Some(late) = self.late.iter_mut().find(|late| held(late)) {
             let until = late.held.as_ref().map_or(now, |held| held.1);
-            let there = self.clusters.get(cluster);
-            let there = there.and_then(|there| find(there, at.trim_start_matches("event ")));
+            let there = fleet.and_then(|fleet| fleet.cluster(cluster));
+            let there = there.and_then(|there| find(&there, at.trim_start_matches("event ")));
             let is_gone = there.is_none() && !is_deletion;
             let is_newer = there.is_some_and(|it| it["metadata"]["resourceVersion"] != *version);
             return if is_gone || is_newer {
@@ -221,8 +245,19 @@ impl Watched {
     }
 }
 
-/// The text of an event, the version of its object, and whether it is its end.
-fn event(frame: &Bytes) -> Option<(String, String, bool)> {
+/// An event, as a watch sends it.
+struct Sent {
+    /// Its text.
+    at: String,
+    /// The version of its object.
+    version: String,
+    /// Whether it is the end of its object.
+    is_deletion: bool,
+    /// The logical cluster of its object, in a kcp.
+    workspace: Option<String>,
+}
+
+fn event(frame: &Bytes) -> Option<Sent> {
     let line: Json = serde_json::from_slice(frame).ok()?;
     let kind = line["type"].as_str()?;
     if !matches!(kind, "ADDED" | "MODIFIED" | "DELETED") {
@@ -246,7 +281,13 @@ fn event(frame: &Bytes) -> Option<(String, String, bool)> {
         text(&object["apiVersion"]),
         text(&object["kind"])
     );
-    Some((at, text(&metadata["resourceVersion"]), kind == "DELETED"))
+    let workspace = metadata["annotations"][WORKSPACE].as_str();
+    Some(Sent {
+        at,
+        version: text(&metadata["resourceVersion"]),
+        is_deletion: kind == "DELETED",
+        workspace: workspace.map(str::to_owned),
+    })
 }
 
 /// An object by its text, as `v1/ConfigMap default/a`.

@@ -218,13 +218,18 @@ impl CallScope {
         span: Span,
         work: impl Future<Output = Result<T, ApiError>> + Send,
     ) -> impl Future<Output = Result<T, ApiError>> + Send {
-        // Boxed before the future below exists: callers move that future, and most calls are short reads of a cache.
+        // Boxed before the future below exists: callers move that future.
         let work = Box::pin(work);
         async move {
             let result = work.instrument(span.clone()).await;
-            trace::answered(&span, &result);
-            self.record(result)
+            self.ended(&span, result)
         }
+    }
+
+    /// Records how a call ended, which was made in this span.
+    pub(crate) fn ended<T>(&self, span: &Span, result: Result<T, ApiError>) -> Result<T, ApiError> {
+        trace::answered(span, &result);
+        self.record(result)
     }
 
     fn record<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {

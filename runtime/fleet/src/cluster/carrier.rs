@@ -3,15 +3,17 @@
 //! It connects, watches and keeps caches as a cluster does, but has no keys and is not in the fleet.
 
 use super::{Cluster, ClusterConfig, Transports};
+use crate::name::ClusterName;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// A server that several clusters are parts of, or that a provider reads. Ends with its last user.
 pub(crate) struct Carrier {
     cluster: Arc<Cluster>,
-    /// The clusters that are parts of it, by their address in memory. Two of one name may be there while one replaces the other.
-    parts: Mutex<HashMap<usize, Weak<Cluster>>>,
+    /// The clusters that are parts of it, in the order of their names. Two of one name may be there while one replaces the other: their
+    /// addresses in memory tell them apart.
+    parts: Mutex<BTreeMap<(ClusterName, usize), Weak<Cluster>>>,
     /// Ends the cluster.
     end: Box<dyn Fn(Arc<Cluster>) + Send + Sync>,
 }
@@ -30,12 +32,11 @@ impl Carrier {
     }
 
     pub(super) fn add(&self, part: &Arc<Cluster>) {
-        let address = Arc::as_ptr(part).addr();
-        self.parts.lock().insert(address, Arc::downgrade(part));
+        self.parts.lock().insert(key(part), Arc::downgrade(part));
     }
 
     pub(super) fn remove(&self, part: &Cluster) {
-        self.parts.lock().remove(&std::ptr::from_ref(part).addr());
+        self.parts.lock().remove(&key(part));
     }
 
     pub(super) fn parts(&self) -> Vec<Arc<Cluster>> {
@@ -59,6 +60,10 @@ impl Carrier {
             self.cluster.exchange(config.clone(), transports);
         }
     }
+}
+
+fn key(part: &Cluster) -> (ClusterName, usize) {
+    (part.name().clone(), std::ptr::from_ref(part).addr())
 }
 
 impl Drop for Carrier {

@@ -37,6 +37,7 @@ use crate::request::ObjectKey;
 use crate::trace;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use target::WAIT;
 use tracing::Span;
@@ -226,9 +227,13 @@ impl Client {
         options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
         let span = self.span("get", kind, Some(key));
-        self.scope
-            .call(span, self.read_object(kind, key, options))
-            .await
+        match span.in_scope(|| self.read_at_once(kind, key, options)) {
+            ControlFlow::Break(result) => self.scope.ended(&span, result),
+            ControlFlow::Continue(begun) => {
+                let rest = self.read_on(begun, kind, key, options);
+                self.scope.call(span, rest).await
+            }
+        }
     }
 
     /// Lists objects, a page at a time.
@@ -361,7 +366,15 @@ impl Client {
     ///
     /// # Errors
     /// As the operation's own call.
-    pub fn run(&self, operation: Operation) -> BoxFuture<'_, Result<Reply, ApiError>> {
+    pub fn run(&self, operation: Operation) -> BoxFuture<'static, Result<Reply, ApiError>> {
+        self.clone().into_run(operation)
+    }
+
+    /// As [`Self::run`], for a caller that needs the client for nothing else: the future holds it.
+    ///
+    /// # Errors
+    /// As the operation's own call.
+    pub fn into_run(self, operation: Operation) -> BoxFuture<'static, Result<Reply, ApiError>> {
         let object = |json| Ok(Reply::Object(json));
         // Each kind of operation is a future of its own. One with room for the largest would be moved by every caller around it.
         match operation {

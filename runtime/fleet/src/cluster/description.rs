@@ -4,6 +4,7 @@
 
 use super::{Cluster, RefusedClaims};
 use crate::grant::ClusterFacts;
+use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::pairs::Pairs;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(crate) struct Description {
     pub(crate) properties: Pairs,
     pub(crate) alias: Option<ClusterName>,
     pub(crate) refused_claims: Arc<RefusedClaims>,
+    pub(crate) has_left_endpoint: bool,
 }
 
 impl Cluster {
@@ -39,6 +41,12 @@ impl Cluster {
     #[must_use]
     pub fn refused_claims(&self) -> Arc<RefusedClaims> {
         self.description.load().refused_claims.clone()
+    }
+
+    /// Whether the host may keep the metadata of a kind without a rule for `watch`: the bindings of a workspace that has left its endpoint.
+    pub(super) fn keeps_metadata_of(&self, kind: &GroupVersionKind) -> bool {
+        let is_binding = &*kind.group == "apis.kcp.io" && &*kind.kind == "APIBinding";
+        is_binding && self.description.load().has_left_endpoint
     }
 
     /// Exchanges its description. Returns whether the labels have changed: then the watches that select clusters by label must be

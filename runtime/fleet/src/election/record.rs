@@ -5,19 +5,22 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
+/// The label of Leases by which processes share the work, and none leads.
+pub(crate) const SHARDING: &str = "windlass.dev/sharding";
+
 /// The `spec` of a Lease. Each renewal has a different record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// Empty: no holder.
-    pub(super) holder: String,
+    pub(crate) holder: String,
     /// How long it lasts, by its holder.
-    pub(super) seconds: Option<i32>,
+    pub(crate) seconds: Option<i32>,
     /// When the holder took it, for people.
-    pub(super) acquired: String,
+    pub(crate) acquired: String,
     /// When it was last renewed by the holder's wall clock, for people.
-    pub(super) renewed: String,
+    pub(crate) renewed: String,
     /// How often it has changed hands.
-    pub(super) transitions: i32,
+    pub(crate) transitions: i32,
 }
 
 /// A Lease object.
@@ -35,17 +38,13 @@ impl Lease {
         if object["kind"] != "Lease" {
             return None;
         }
-        let spec = &object["spec"];
-        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
-        let number = |field: &str| spec[field].as_i64().and_then(|n| i32::try_from(n).ok());
-        let record = Record {
-            holder: text("holderIdentity"),
-            seconds: number("leaseDurationSeconds"),
-            acquired: text("acquireTime"),
-            renewed: text("renewTime"),
-            transitions: number("leaseTransitions").unwrap_or_default(),
-        };
+        let record = Record::read(&object["spec"]);
         Some(Self { record, object })
+    }
+
+    /// Whether it belongs to processes that share the work: two regimes must not work at once.
+    pub(super) fn is_of_a_sharding(&self) -> bool {
+        self.object["metadata"]["labels"][SHARDING].is_string()
     }
 
     /// The resourceVersion.
@@ -71,8 +70,21 @@ impl Lease {
 }
 
 impl Record {
+    /// Reads the `spec` of a Lease. A field that is missing or damaged is empty.
+    pub(crate) fn read(spec: &Value) -> Self {
+        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+        let number = |field: &str| spec[field].as_i64().and_then(|n| i32::try_from(n).ok());
+        Self {
+            holder: text("holderIdentity"),
+            seconds: number("leaseDurationSeconds"),
+            acquired: text("acquireTime"),
+            renewed: text("renewTime"),
+            transitions: number("leaseTransitions").unwrap_or_default(),
+        }
+    }
+
     /// The record of a candidate that takes or renews the Lease, after the record `from`.
-    pub(super) fn taken(
+    pub(crate) fn taken(
         candidate: &str,
         timing: &Timing,
         from: Option<&Self>,
@@ -105,7 +117,7 @@ impl Record {
     }
 
     /// How long it protects its holder after the last observed change.
-    pub(super) fn duration(&self, timing: &Timing) -> Duration {
+    pub(crate) fn duration(&self, timing: &Timing) -> Duration {
         let own = self.seconds.and_then(|seconds| u64::try_from(seconds).ok());
         own.map_or(timing.lease_duration, Duration::from_secs)
     }
@@ -120,7 +132,8 @@ impl Record {
         lease.to_string().into_bytes()
     }
 
-    fn write(&self, spec: &mut Value) {
+    /// Writes the record into the `spec` of a Lease, which must be an object.
+    pub(crate) fn write(&self, spec: &mut Value) {
         spec["holderIdentity"] = json!(self.holder);
         spec["leaseDurationSeconds"] = json!(self.seconds);
         spec["acquireTime"] = json!(self.acquired);

@@ -93,17 +93,17 @@ impl Timing {
     }
 
     /// Timeout of one call about the Lease. Two calls fit into the renew deadline.
-    pub(super) fn call(&self) -> Duration {
+    pub(crate) fn call(&self) -> Duration {
         self.renew_deadline / 2
     }
 
     /// Time until the next call, at random so that candidates do not act together.
-    pub(super) fn pause(&self, rng: &mut Rng) -> Duration {
+    pub(crate) fn pause(&self, rng: &mut Rng) -> Duration {
         self.retry_period + (self.retry_period / 5).mul_f64(rng.f64())
     }
 
     /// The duration in whole seconds, as the Lease has it, rounded up.
-    pub(super) fn seconds(&self) -> i32 {
+    pub(crate) fn seconds(&self) -> i32 {
         let seconds = self.lease_duration.as_millis().div_ceil(1000);
         i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
     }

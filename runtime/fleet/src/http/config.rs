@@ -27,7 +27,7 @@ pub use policy::{ExecPolicy, KubeconfigPolicy};
 pub(crate) use server_addresses::{NotedAddress, ServerAddresses};
 
 use crate::http::proxy::Proxy;
-use crate::workspace::{CLUSTERS, WILDCARD};
+use crate::workspace::{CLUSTERS, INITIALIZING, TERMINATING, WILDCARD};
 use files::digest_files;
 use http::Uri;
 use sha2::{Digest, Sha256};
@@ -163,6 +163,18 @@ impl ClusterConfig {
     #[must_use]
     pub fn is_of_workspaces(&self) -> bool {
         self.inner.access.url.path().ends_with(WILDCARD)
+    }
+
+    /// Whether it is an endpoint of kcp for workspaces that are being initialized.
+    #[must_use]
+    pub fn is_of_initializing(&self) -> bool {
+        self.inner.access.known_path().contains(INITIALIZING)
+    }
+
+    /// Whether it is an endpoint of kcp for workspaces that end.
+    #[must_use]
+    pub fn is_of_terminating(&self) -> bool {
+        self.inner.access.known_path().contains(TERMINATING)
     }
 
     /// One workspace behind an endpoint of kcp, if this is such an endpoint: its URL ends in `/clusters/*`.

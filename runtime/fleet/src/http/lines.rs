@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
+use memchr::memchr;
 
 /// Why there is no further line.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,10 +60,7 @@ impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
 
     fn take_line(&mut self) -> Option<Bytes> {
         loop {
-            let at = self.buffer[self.searched..]
-                .iter()
-                .position(|b| *b == b'\n');
-            let Some(at) = at else {
+            let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
                 if self.buffer.is_empty() {
                     // A watch is idle for most of its life, and must not keep memory for its longest line.

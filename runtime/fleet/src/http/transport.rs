@@ -8,7 +8,7 @@
 //! 2. [`client`], one per server and user: adds the credentials and renews them (`credentials`, `exec_plugin`, `tls`).
 //! 3. [`pool`], one per server and client certificate: checks out a connection for the call.
 //! 4. [`dial`]: makes a connection if the pool needs one, within the process's limit on sockets (`sockets`), over a stream of [`connector`],
-//!    which checks addresses and goes through proxies (`proxy`).
+//!    which checks addresses and goes through proxies (`proxy`). `stream` opens it.
 //!
 //! The answer comes back through `answer_body`, which keeps the connection checked out until the body is read, and `read_answer`, which
 //! charges the bytes to `answer_memory`. [`registry`] finds the clients that clusters share. [`outside`] sends requests to servers that are no
@@ -44,6 +44,7 @@ mod retry_after;
 mod single_flight;
 mod slots;
 mod sockets;
+mod stream;
 mod tls;
 
 pub use answer_memory::{AnswerAccount, AnswerUse};
@@ -52,6 +53,7 @@ pub use connector::ProxiedConnector;
 pub use error::TransportError;
 pub use options::TransportOptions;
 pub use sockets::SocketUse;
+pub use stream::{OpenStream, Stream};
 
 pub(crate) use answer_body::AnswerBody;
 pub(crate) use answer_memory::{ADVANCE, Charge, Payer};

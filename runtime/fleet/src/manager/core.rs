@@ -14,7 +14,7 @@
 use super::dispatcher::Dispatcher;
 use super::engagements::{Engagements, Environment};
 use super::hot_keys::HotKeyFeed;
-use super::leadership::Leadership;
+use super::leadership::{InEffect, Leadership, Sharing};
 use super::options::{Concurrency, END_TIMEOUT, ManagerOptions};
 use super::pauses::{PauseSet, Pauses};
 use super::providers::Providers;
@@ -23,13 +23,14 @@ use super::registrations::Registrations;
 use super::repeats::Repeats;
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
-use crate::cluster::{Fleet, SharedOptions, Transports};
+use crate::cluster::{ClusterState, Fleet, SharedOptions, Transports};
 use crate::controller::Controller;
-use crate::election::Election;
 use crate::engage::{ClusterSpec, EngageError, Reroute};
 use crate::metrics::{Metrics, Observe};
 use crate::name::{ControllerName, TenantName};
+use crate::portion::LivePortion;
 use crate::queue::Limits;
+use crate::shard::{Membership, ShardSet};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -48,6 +49,8 @@ pub(super) struct Core {
     pub(super) recent: Arc<RecentRuns>,
     pub(super) hot_keys: Arc<HotKeyFeed>,
     pub(super) leadership: Arc<Leadership>,
+    /// Of the limits that are for all processes together.
+    pub(super) portion: LivePortion,
     pub(super) pauses: Arc<Pauses>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) watches: Arc<Watches>,
@@ -68,7 +71,7 @@ impl Core {
         options: ManagerOptions,
         metrics: Metrics,
         has_provider: bool,
-        election: Option<Arc<Election>>,
+        sharing: Sharing,
         reroute: Option<Arc<dyn Reroute>>,
     ) -> Arc<Self> {
         let limits = Limits {
@@ -86,10 +89,11 @@ impl Core {
         let queue = Arc::new(SharedQueue::new(limits, fleet.clone()));
         let recent = Arc::new(RecentRuns::default());
         let hot_keys = Arc::new(HotKeyFeed::default());
-        let leadership = Arc::new(Leadership::new(election));
+        let leadership = Arc::new(Leadership::new(sharing));
         let pauses = Arc::new(Pauses::new(fleet.clone()));
         let registrations = Arc::new(Registrations::new(
             queue.clone(),
+            leadership.clone(),
             metrics.clone(),
             options.concurrency.kinds,
         ));
@@ -97,6 +101,7 @@ impl Core {
             fleet.clone(),
             queue.clone(),
             registrations.clone(),
+            leadership.clone(),
             has_provider,
         ));
         let engagements = Arc::new(Engagements::new(Environment {
@@ -145,6 +150,7 @@ impl Core {
             recent,
             hot_keys,
             leadership,
+            portion: LivePortion::default(),
             pauses,
             registrations,
             watches,
@@ -225,12 +231,102 @@ impl Core {
         true
     }
 
-    /// Begins to stand for election, if there is one, and releases keys that need the lease once the election is won.
+    /// Begins to stand for election or to take part in a sharded fleet, if there is one, and releases keys once they are this process's.
     pub(super) fn stand(self: &Arc<Self>) {
         let core = self.clone();
         let phase_changed = move || core.hold_or_release();
         self.leadership
             .stand(self.fleet.clone(), &self.host, &self.tasks, phase_changed);
+        if let Some(membership) = self.leadership.membership() {
+            self.share(membership);
+        }
+    }
+
+    /// Takes part in a sharded fleet.
+    fn share(self: &Arc<Self>, membership: &Arc<Membership>) {
+        let (of_runs, of_caches) = (Arc::downgrade(self), Arc::downgrade(self));
+        let patience = move || {
+            let core = of_runs.upgrade();
+            core.map_or(Duration::ZERO, |core| core.drain_timeout())
+        };
+        let warm = move |shards: &ShardSet| {
+            let core = of_caches.upgrade();
+            core.map_or(ShardSet::EMPTY, |core| core.warm(shards))
+        };
+        let run = membership.clone();
+        let run = run.run(self.fleet.clone(), patience, warm);
+        self.leadership.spawn(&self.host, &self.tasks, run);
+        let (core, mut changes) = (Arc::downgrade(self), membership.changes());
+        let membership = membership.clone();
+        let follow = async move {
+            while changes.changed().await.is_ok() {
+                let Some(core) = core.upgrade() else { return };
+                core.follow_shards(&membership);
+            }
+        };
+        self.leadership.spawn(&self.host, &self.tasks, follow);
+    }
+
+    /// Of some shards, those whose clusters have full caches, or cannot have them now. None, while a provider has yet to say which clusters
+    /// there are.
+    fn warm(&self, shards: &ShardSet) -> ShardSet {
+        if self.providers.any_awaited() {
+            return ShardSet::EMPTY;
+        }
+        let mut warm = *shards;
+        let Some(membership) = self.leadership.membership() else {
+            return warm;
+        };
+        // Else a cluster that is not watched yet would count as warm.
+        self.follow_shards(membership);
+        for cluster in self.fleet.clusters() {
+            let cold = match cluster.state() {
+                ClusterState::Connecting | ClusterState::Syncing => true,
+                ClusterState::Ready => !self.watches.running().are_in_step(cluster.name()),
+                _ => false,
+            };
+            if cold {
+                warm.remove(membership.shard_of(cluster.name()));
+            }
+        }
+        warm
+    }
+
+    /// Puts the shards of this process into effect: watches the clusters of those that have come near, and no others; holds the keys of
+    /// clusters whose shards have gone, and releases those of clusters whose shards have come. All objects of these are enqueued: what waited
+    /// for its time did so in another process.
+    fn follow_shards(&self, membership: &Membership) {
+        let frozen = self.engagements.freeze();
+        let (held, watched, came) = membership.take_shards();
+        let now = InEffect { held, watched };
+        let before = self.leadership.put_into_effect(now);
+        if before == now && came.is_empty() {
+            return;
+        }
+        if now.held.len() != before.held.len() {
+            let portion = membership.portion(&held);
+            self.queue.set_portion(portion);
+            self.portion.set(portion);
+        }
+        let differs = |before: &ShardSet, now: &ShardSet, shard| {
+            before.contains(shard) != now.contains(shard)
+        };
+        let running = self.watches.running();
+        for cluster in frozen.clusters() {
+            let shard = membership.shard_of(cluster.name());
+            if differs(&before.watched, &now.watched, shard) {
+                self.watches.shards_changed(&cluster);
+            }
+            if !differs(&before.held, &now.held, shard) && !came.contains(shard) {
+                continue;
+            }
+            for registration in self.registrations.all() {
+                running.settle(&registration, cluster.name());
+                if now.held.contains(shard) && registration.controller().needs_lease {
+                    running.enqueue_in(registration.id, cluster.name());
+                }
+            }
+        }
     }
 
     fn hold_or_release(&self) {
@@ -245,6 +341,8 @@ impl Core {
 
     /// Ends watches, lets reconciles end within the drain timeout, cancels the rest, gives the lease back, and ends every cluster.
     pub(super) async fn drain(&self) {
+        // Other members take over shard by shard, while keys of the others still run here.
+        self.leadership.hand_over(self.drain_timeout()).await;
         self.draining.cancel();
         self.watches.running().end_all();
         self.dispatcher.drain(self.drain_timeout()).await;

@@ -16,6 +16,7 @@ use crate::outcome::{Action, Blame, Disposition};
 use crate::paused::{PauseOf, RECHECK, Standing};
 use crate::queue::{ControllerId, Outcome, Run};
 use crate::request::Request;
+use crate::shard::Stay;
 use crate::trace;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use tracing::field::Empty;
+
+/// When a key is looked at again that is another process's and is not held by its cluster.
+const ELSEWHERE: Duration = Duration::from_secs(5);
 
 /// Runs the keys that are ready, each in a task of its own.
 pub(super) struct Dispatcher {
@@ -106,12 +110,23 @@ impl Dispatcher {
         let (Some(registration), Some(cluster)) = (registration, cluster) else {
             return self.queue.done(run.token, Outcome::Gone);
         };
+        let Ok(stay) = self
+            .leadership
+            .enter(&registration.controller(), cluster.name())
+        else {
+            // It came from a cluster that is this process's, or its cluster has just passed to another one.
+            let outcome = Outcome::Paused {
+                after: ELSEWHERE,
+                by_object: false,
+            };
+            return self.queue.done(run.token, outcome);
+        };
         if let Some(outcome) = self.pause(&run, &registration, &cluster) {
             return self.queue.done(run.token, outcome);
         }
         let dispatcher = self.clone();
         self.attempts.spawn_on(
-            async move { dispatcher.attempt(run, registration, cluster).await },
+            async move { dispatcher.attempt(run, registration, cluster, stay).await },
             &self.host,
         );
     }
@@ -126,16 +141,23 @@ impl Dispatcher {
         let controller = registration.controller();
         let now = || self.queue.wall_time();
         let (standing, paused) = self.pauses.of(&controller, cluster, &run.request, now);
-        let fence = || self.leadership.fence(&controller);
+        // Another process reports it where the key is that one's now.
+        let fence = || self.leadership.fence(&controller, cluster.name()).ok();
         let Some(paused) = paused else {
-            if run.was_paused && standing == Standing::Here {
-                pauses::report_end(registration, cluster, &run.request, fence());
+            if run.was_paused
+                && standing == Standing::Here
+                && let Some(fence) = fence()
+            {
+                pauses::report_end(registration, cluster, &run.request, fence);
             }
             return None;
         };
         let by_object = paused.of == PauseOf::Object;
-        if by_object && !run.was_paused {
-            pauses::report_begin(registration, cluster, &run.request, &paused, fence());
+        if by_object
+            && !run.was_paused
+            && let Some(fence) = fence()
+        {
+            pauses::report_begin(registration, cluster, &run.request, &paused, fence);
         }
         Some(Outcome::Paused {
             after: paused.left.min(RECHECK),
@@ -148,6 +170,7 @@ impl Dispatcher {
         run: Run,
         registration: Arc<Registration>,
         cluster: Arc<Cluster>,
+        stay: Option<Stay>,
     ) {
         let controller = registration.controller();
         let id = ReconcileId::random();
@@ -168,7 +191,15 @@ impl Dispatcher {
         registration.metrics.started(run.waited);
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
         let token = cluster.token().child_token();
-        let fence = self.leadership.fence(&controller);
+        let fence = match &stay {
+            Some(stay) => Some(stay.fence().clone()),
+            // Without shards every cluster is here.
+            None => self
+                .leadership
+                .fence(&controller, cluster.name())
+                .ok()
+                .flatten(),
+        };
         let scope = CallScope::of_run(registration.caller(), token.clone(), Some(deadline), fence);
         let context = Context {
             request: run.request.clone(),
@@ -192,6 +223,7 @@ impl Dispatcher {
                 () = self.cut_off.cancelled() => { token.cancel(); work.await }
                 () = removed.cancelled() => { token.cancel(); work.await }
                 () = self.leadership.lost_for(&controller) => { token.cancel(); work.await }
+                () = cancelled(stay.as_ref()) => { token.cancel(); work.await }
             }
         };
         let ended = work.instrument(span.clone()).await;
@@ -204,6 +236,8 @@ impl Dispatcher {
         registration.metrics.finished(&attempts, how(&ended), time);
         self.record(&run, &ended, time);
         self.queue.done(run.token, outcome);
+        // The shard may pass on once the queue knows that the run has ended.
+        drop(stay);
     }
 
     fn log(&self, ended: &Ended, run: &Run, time: Duration) {
@@ -231,6 +265,14 @@ impl Dispatcher {
             took,
         };
         self.recent.record(run.controller, &run.request, last);
+    }
+}
+
+/// Waits until the owner of a run's cluster must end it.
+async fn cancelled(stay: Option<&Stay>) {
+    match stay {
+        Some(stay) => stay.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

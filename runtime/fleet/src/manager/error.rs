@@ -2,6 +2,7 @@
 
 use crate::election::ElectionError;
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::shard::ShardingError;
 
 /// Why a manager cannot be built, or a controller not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +32,17 @@ pub enum ManagerError {
         "leader election needs a local cluster for its lease: add one, or run one process without it"
     )]
     ElectionWithoutLocal,
+    /// The fleet cannot be sharded.
+    #[error(transparent)]
+    Sharding(#[from] ShardingError),
+    /// There is no cluster to keep the leases in.
+    #[error(
+        "shards need a local cluster for their leases: add one, or run one process without them"
+    )]
+    ShardingWithoutLocal,
+    /// A leader does all the work, and members of a sharded fleet share it.
+    #[error("leader election and shards exclude each other: remove one of them")]
+    ElectionAndShards,
     /// The process cannot listen for signals.
     #[error("cannot listen for signals: {0}")]
     Signals(std::io::ErrorKind),

@@ -18,9 +18,11 @@ use crate::grant::Grant;
 use crate::metrics::{AttemptCounts, MetricLimits};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::paused::Pause;
+use crate::portion::LivePortion;
 use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, TenantOptions};
 use crate::request::Request;
+use crate::shard::ShardStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,14 +174,16 @@ impl ManagerHandle {
         }
     }
 
-    /// Enqueues a key at once, in every controller of that name, or in all that work in the cluster. Returns in how many.
+    /// Enqueues a key at once, in every controller of that name, or in all that work in the cluster. Returns in how many: none, if another process
+    /// works on the cluster.
     #[must_use]
     pub fn requeue(&self, request: &Request, controller: Option<&ControllerName>) -> usize {
         let watches = self.core.watches.running();
         let mut taken = 0;
         for registration in self.core.registrations.all() {
             let wanted = controller.is_none_or(|name| *name == registration.controller().name);
-            if !wanted || !watches.engages(registration.id, &request.cluster) {
+            let engages = watches.engages(registration.id, &request.cluster);
+            if !wanted || !engages || registration.is_elsewhere(&request.cluster) {
                 continue;
             }
             let add = Add::now(Cause::Operator);
@@ -195,8 +199,43 @@ impl ManagerHandle {
         self.core.leadership.status()
     }
 
-    /// A client for this program's own writes in a cluster, with all rights, if this process leads or there is no election. Once it does not
-    /// lead any more, its writes are refused.
+    /// The sharded fleet, as this process knows it; `None` if every process works on all of it.
+    #[must_use]
+    pub fn shards(&self) -> Option<ShardStatus> {
+        self.core.leadership.shards()
+    }
+
+    /// The portion of limits for all processes together that is this process's: all of them, if it does not share the fleet by shards.
+    #[must_use]
+    pub fn portion(&self) -> LivePortion {
+        self.core.portion.clone()
+    }
+
+    /// Whether this process works on a cluster: it is alone, leads, or owns the cluster's shard. What one process does for the whole fleet is
+    /// done by the one that works on the local cluster.
+    #[must_use]
+    pub fn works_on(&self, cluster: &ClusterName) -> bool {
+        self.core.leadership.leading_fence(cluster).is_some()
+    }
+
+    /// The process that works on a cluster, as far as this one knows: the candidate that leads, or the living member that owns the cluster's
+    /// shard. `None`: there is none, or every process works on all clusters.
+    #[must_use]
+    pub fn owner_of(&self, cluster: &ClusterName) -> Option<Arc<str>> {
+        self.core.leadership.worker(cluster)
+    }
+
+    /// Gives this process's shards to the other members of a sharded fleet, as they are ready, and takes none any more. Returns at once, and
+    /// false if there are no shards. While there is no other member, this one keeps them.
+    #[must_use]
+    pub fn drain_shards(&self) -> bool {
+        let membership = self.core.leadership.membership();
+        membership.inspect(|one| one.drain()).is_some()
+    }
+
+    /// A client for this program's own writes in a cluster, with all rights, if this process leads, owns the cluster, or is alone. Take it anew
+    /// for each write: its writes are refused once this process does not lead any more or its lease has ended, but not because the cluster has passed
+    /// to another process of a sharded fleet.
     #[must_use]
     pub fn leading_client(&self, cluster: &Arc<Cluster>) -> Option<Client> {
         self.leading_client_with(cluster, Grant::all())
@@ -205,7 +244,7 @@ impl ManagerHandle {
     /// The same with the rights of a grant, and as the user that it impersonates.
     #[must_use]
     pub fn leading_client_with(&self, cluster: &Arc<Cluster>, grant: Grant) -> Option<Client> {
-        let fence = self.core.leadership.leading_fence()?;
+        let fence = self.core.leadership.leading_fence(cluster.name())?;
         Some(cluster.fenced_client(grant, fence))
     }
 

@@ -3,7 +3,7 @@
 use super::core::Core;
 use crate::cluster::ClusterState;
 use crate::metrics::{
-    AnswersNow, ClusterNow, ControllerNow, LeaseNow, Observe, ProviderNow, Snapshot,
+    AnswersNow, ClusterNow, ControllerNow, LeaseNow, Observe, ProviderNow, ShardsNow, Snapshot,
 };
 use crate::queue::ControllerId;
 use std::collections::HashMap;
@@ -63,6 +63,12 @@ impl Observe for Core {
             leads: status.leads,
             slow_renewals: status.slow_renewals,
         });
+        let shards = self.leadership.shards().map(|status| ShardsNow {
+            name: status.name,
+            held: status.held,
+            ownerless: status.ownerless,
+            moves: status.moves,
+        });
         let answers = self.transports.answers();
         let providers = self.providers.statuses().into_iter();
         let providers = providers.map(|provider| ProviderNow {
@@ -77,6 +83,7 @@ impl Observe for Core {
             clusters: clusters.collect(),
             providers: providers.collect(),
             leases: lease.into_iter().collect(),
+            shards: shards.into_iter().collect(),
             answers: vec![AnswersNow {
                 held: answers.held,
                 peak: answers.peak,

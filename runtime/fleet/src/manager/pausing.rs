@@ -1,6 +1,7 @@
 //! Pauses objects and resumes them, for callers of the program. Entry point: [`annotate`].
 
 use super::core::Core;
+use super::leadership::Elsewhere;
 use super::pauses::client;
 use super::registrations::Registration;
 use crate::api::{ApiError, PatchType, WriteOptions};
@@ -86,19 +87,18 @@ pub(super) async fn annotate(
     }
     let (text, (kind, registration)) = by_kind.pop_first().ok_or(PauseError::NoObject(all))?;
     let controller = registration.controller();
+    let holder = || {
+        let worker = core.leadership.worker(cluster.name());
+        worker.map_or_else(String::new, |worker| worker.to_string())
+    };
     if core.leadership.holds(&controller) {
-        let status = core.leadership.status();
-        let holder = status.map_or_else(String::new, |status| status.holder);
-        return Err(PauseError::NotLeading(holder));
+        return Err(PauseError::NotLeading(holder()));
     }
+    let fence = core.leadership.fence(&controller, cluster.name());
+    let fence = fence.map_err(|Elsewhere| PauseError::NotLeading(holder()))?;
     let patch = Pause::patch(pause).to_string();
     let caller = registration.caller().managing(MANAGER);
-    let client = client(
-        &registration,
-        &cluster,
-        caller,
-        core.leadership.fence(&controller),
-    );
+    let client = client(&registration, &cluster, caller, fence);
     let options = WriteOptions::default();
     let patched = client.patch(
         &kind,

@@ -249,6 +249,13 @@ impl Providers {
         by_name.iter().map(status).collect()
     }
 
+    /// Whether a provider has yet to say which clusters there are, and may still be about to.
+    pub(super) fn any_awaited(&self) -> bool {
+        let by_name = self.by_name.lock();
+        let mut all = by_name.values();
+        all.any(|running| running.reported.lock().awaited.is_some())
+    }
+
     /// Why providers do not run, and what they cannot use, at the moment.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let by_name = self.by_name.lock();

@@ -3,12 +3,13 @@
 //! It owns the tables of controllers and the limits of controllers that set none of their own. Under its locks only the queue's is
 //! taken.
 
+use super::leadership::Leadership;
 use super::shared_queue::SharedQueue;
 use crate::cluster::Caller;
 use crate::controller::Controller;
 use crate::kind::{GroupKind, GroupVersionKind};
 use crate::metrics::{ControllerMetrics, Metrics};
-use crate::name::{ControllerName, TenantName};
+use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{Add, Added, ControllerId, Origin, QueueOptions, Token};
 use crate::request::Request;
 use crate::source::ControllerQueue;
@@ -45,6 +46,7 @@ pub(super) struct Registration {
     /// Replaced as a whole when the controller is put again.
     current: ArcSwap<Current>,
     queue: Arc<SharedQueue>,
+    leadership: Arc<Leadership>,
     /// Notified when the queue has room again for its keys.
     drained: Notify,
     /// Kinds of its watches so far, in the order of their [`Origin`]s from 1 on. At most [`u8::MAX`].
@@ -91,6 +93,11 @@ impl Registration {
         self.kinds.lock().get(at).cloned()
     }
 
+    /// Whether another process has the keys of a cluster, or none has: nothing of it is for this queue.
+    pub(super) fn is_elsewhere(&self, cluster: &ClusterName) -> bool {
+        !self.leadership.watches(cluster) && self.controller().needs_lease
+    }
+
     /// Waits until the queue has room for its keys.
     pub(super) async fn room(&self) {
         loop {
@@ -113,6 +120,10 @@ impl Registration {
 
 impl ControllerQueue for Registration {
     fn enqueue(&self, request: &Request, add: Add) -> bool {
+        // As for a cluster that is not engaged: when this process is about to own it, mappers are asked again.
+        if self.is_elsewhere(&request.cluster) {
+            return true;
+        }
         !matches!(self.queue.add(self.id, request, add), Some(Added::Full))
     }
 
@@ -154,6 +165,7 @@ pub(super) struct Removed {
 /// The controllers of a manager.
 pub(super) struct Registrations {
     queue: Arc<SharedQueue>,
+    leadership: Arc<Leadership>,
     metrics: Metrics,
     table: RwLock<Table>,
     /// Limits of controllers that have none of their own, by primary kind.
@@ -163,11 +175,13 @@ pub(super) struct Registrations {
 impl Registrations {
     pub(super) fn new(
         queue: Arc<SharedQueue>,
+        leadership: Arc<Leadership>,
         metrics: Metrics,
         kind_limits: BTreeMap<GroupKind, usize>,
     ) -> Self {
         Self {
             queue,
+            leadership,
             metrics,
             table: RwLock::default(),
             kind_limits: Mutex::new(kind_limits),
@@ -220,6 +234,7 @@ impl Registrations {
             metrics: self.metrics.controller(&name.0, &name.1),
             current: ArcSwap::from_pointee(Current::new(controller)),
             queue: self.queue.clone(),
+            leadership: self.leadership.clone(),
             drained: Notify::new(),
             kinds: Mutex::default(),
             removed: Mutex::default(),

@@ -6,6 +6,7 @@
 use crate::cluster::{Cluster, Fleet};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::paused::WallTime;
+use crate::portion::Portion;
 use crate::queue::{
     Add, Added, ClusterMode, ControllerId, Limits, Outcome, Queue, QueueOptions, Run,
     TenantOptions, Token,
@@ -175,6 +176,10 @@ impl SharedQueue {
                 ..queue.limits()
             });
         });
+    }
+
+    pub(super) fn set_portion(&self, portion: Portion) {
+        self.change(|queue| queue.set_portion(portion));
     }
 
     pub(super) fn set_tenant(&self, name: &TenantName, options: TenantOptions) {

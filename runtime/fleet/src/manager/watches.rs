@@ -18,6 +18,7 @@ mod watch;
 
 pub(super) use running::RunningWatches;
 
+use super::leadership::Leadership;
 use super::registrations::{Registration, Registrations};
 use super::shared_queue::SharedQueue;
 use crate::cluster::{Cluster, Fleet};
@@ -29,6 +30,7 @@ use watch::{ActiveWatch, Startup};
 pub(super) struct Watches {
     fleet: Fleet,
     registrations: Arc<Registrations>,
+    leadership: Arc<Leadership>,
     running: Arc<RunningWatches>,
 }
 
@@ -37,12 +39,19 @@ impl Watches {
         fleet: Fleet,
         queue: Arc<SharedQueue>,
         registrations: Arc<Registrations>,
+        leadership: Arc<Leadership>,
         has_provider: bool,
     ) -> Self {
-        let running = RunningWatches::new(queue, registrations.clone(), has_provider);
+        let running = RunningWatches::new(
+            queue,
+            registrations.clone(),
+            leadership.clone(),
+            has_provider,
+        );
         Self {
             fleet,
             registrations,
+            leadership,
             running: Arc::new(running),
         }
     }
@@ -75,6 +84,26 @@ impl Watches {
         for registration in self.registrations.all() {
             let before = self.running.take_in(registration.id, cluster.name());
             self.reattach_in(&registration, cluster, before);
+        }
+    }
+
+    /// Brings all watches in a cluster in step with the shards in effect. Of a cluster that this process does not watch any more no key stays,
+    /// and for one that it watches again mappers are asked again.
+    pub(super) fn shards_changed(&self, cluster: &Arc<Cluster>) {
+        let watches = self.leadership.watches(cluster.name());
+        for registration in self.registrations.all() {
+            if !registration.controller().needs_lease {
+                continue;
+            }
+            if watches {
+                self.running
+                    .cluster_arrived(registration.id, cluster.name());
+            }
+            let before = self.running.take_in(registration.id, cluster.name());
+            self.attach(&registration, cluster, before);
+            if !watches {
+                self.running.forget_keys(registration.id, cluster.name());
+            }
         }
     }
 
@@ -113,8 +142,10 @@ impl Watches {
         let has_provider = self.running.has_provider();
         before.retain(|watch| Arc::ptr_eq(watch.cluster(), cluster));
         let mut watches = Vec::new();
+        let has_keys = !controller.needs_lease || self.leadership.watches(cluster.name());
         for watch in &controller.watches {
-            if !controller.selection.engages(watch, cluster, has_provider) {
+            let is_here = controller.selection.engages(watch, cluster, has_provider);
+            if !is_here || !has_keys && !watch.enqueue.may_leave_its_cluster() {
                 continue;
             }
             let plan = WatchPlan::of(&controller, watch, cluster);

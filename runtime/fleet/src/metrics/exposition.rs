@@ -5,7 +5,7 @@ mod providers;
 
 use super::cluster::ClusterMetrics;
 use super::controller::{Attempts, ControllerMetrics};
-use super::{ClusterNow, LeaseNow, Metrics, Snapshot};
+use super::{ClusterNow, LeaseNow, Metrics, ShardsNow, Snapshot};
 use crate::queue::{Counts, Totals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
@@ -54,6 +54,7 @@ impl Collector for Exposition {
             now.clusters.extend(seen.clusters);
             now.providers.extend(seen.providers);
             now.leases.extend(seen.leases);
+            now.shards.extend(seen.shards);
             now.answers.extend(seen.answers);
         }
         attempts(&mut writer, &controllers)?;
@@ -62,6 +63,7 @@ impl Collector for Exposition {
         buffers::events(&mut writer, &controllers, &now)?;
         buffers::answers(&mut writer, &now)?;
         leases(&mut writer, &now)?;
+        shards(&mut writer, &now)?;
         fleet(&mut writer, &now)?;
         providers::write(&mut writer, &now)?;
         servers(&mut writer, &clusters)
@@ -322,6 +324,26 @@ fn leases(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
         now.leases
             .iter()
             .map(|lease| (name(lease), lease.slow_renewals)),
+    )
+}
+
+fn shards(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
+    let name = |shards: &ShardsNow| [("name", shards.name.clone())];
+    let all = || now.shards.iter();
+    writer.gauges(
+        "windlass_shards_held",
+        "Shards of the clusters whose keys this process runs.",
+        all().map(|shards| (name(shards), f64::from(shards.held))),
+    )?;
+    writer.gauges(
+        "windlass_shards_without_owner",
+        "Shards that no living process holds, as far as this one knows.",
+        all().map(|shards| (name(shards), f64::from(shards.ownerless))),
+    )?;
+    writer.counters(
+        "windlass_shard_moves",
+        "Shards that this process has taken or given away.",
+        all().map(|shards| (name(shards), shards.moves)),
     )
 }
 

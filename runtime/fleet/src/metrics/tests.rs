@@ -377,6 +377,12 @@ impl Observe for Scripted {
         });
         Snapshot {
             leases: Vec::new(),
+            shards: vec![ShardsNow {
+                name: "fleet".into(),
+                held: 7,
+                ownerless: 2,
+                moves: 9,
+            }],
             answers: vec![AnswersNow {
                 held: 11,
                 peak: 12,
@@ -433,6 +439,12 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         (format!("controller_runtime_active_workers{workers}"), "2.0"),
         (format!("windlass_events_unmapped{workers}"), "15.0"),
         (format!("windlass_deletions_waiting{workers}"), "16.0"),
+        ("windlass_shards_held{name=\"fleet\"}".to_owned(), "7.0"),
+        (
+            "windlass_shards_without_owner{name=\"fleet\"}".to_owned(),
+            "2.0",
+        ),
+        ("windlass_shard_moves_total{name=\"fleet\"}".to_owned(), "9"),
         ("windlass_answer_bytes ".to_owned(), "11.0"),
         ("windlass_answer_bytes_peak".to_owned(), "12.0"),
         ("windlass_answer_bytes_limit".to_owned(), "13.0"),

@@ -351,3 +351,36 @@ fn a_cluster_that_is_removed_while_its_keys_wait_for_an_answer_leaves_nobody_wai
     limited.queue.remove_cluster(limited.now, &cluster("a"));
     assert_eq!(limited.take(), 0);
 }
+
+#[test]
+fn a_process_has_its_portion_of_the_limits_for_all_processes() {
+    let options = TenantOptions {
+        concurrency: Some(40),
+        ..TenantOptions::default()
+    };
+    let mut limited = Limited::new(Limits::default(), &[options]);
+    let controller = limited.controllers[0];
+    let of_controller = |concurrency| QueueOptions {
+        concurrency,
+        ..QueueOptions::default()
+    };
+    for n in 0..100 {
+        limited.add(0, &format!("c{n}"), 0..1);
+    }
+    limited.queue.set_portion(Portion::new(64, 256));
+    assert_eq!(limited.take(), 10, "a quarter of the tenant's");
+    limited.queue.set_portion(Portion::new(128, 256));
+    assert_eq!(limited.take(), 10, "half of it, from now on");
+    limited
+        .queue
+        .set_controller(controller, of_controller(Some(60)));
+    limited.queue.set_portion(Portion::WHOLE);
+    assert_eq!(limited.take(), 20);
+    limited
+        .queue
+        .set_controller(controller, of_controller(Some(44)));
+    limited
+        .queue
+        .set_tenant(&tenant("t0"), TenantOptions::default());
+    assert_eq!(limited.take(), 4, "all of the controller's");
+}

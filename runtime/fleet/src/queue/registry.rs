@@ -10,6 +10,7 @@ use super::options::{ClusterMode, Limits, QueueOptions, TenantOptions};
 use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, Slab, TenantClusterId, TenantId};
 use super::slow::{TenantCluster, TenantGates};
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::portion::Portion;
 use ahash::AHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -20,6 +21,8 @@ const KEPT_FLOWS: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     pub(super) limits: Limits,
+    /// Of the limits of tenants and controllers, which are for all processes together.
+    portion: Portion,
     /// Runs that have not ended.
     pub(super) running: usize,
     pub(super) schedule: Schedule<TenantId>,
@@ -66,6 +69,24 @@ impl Classes {
             .for_each(|cluster| self.refresh_cluster(cluster));
     }
 
+    /// Changes which part of the limits of tenants and controllers is this process's.
+    pub(super) fn set_portion(&mut self, portion: Portion) {
+        self.portion = portion;
+        self.refresh_tenants();
+        let alive = self.controllers.iter_mut().filter(|one| one.alive);
+        let controllers: Vec<_> = alive.map(|one| one.id.index).collect();
+        for controller in controllers {
+            let concurrency = self.controllers[controller].options.concurrency;
+            self.controllers[controller].slots = self.slots_of(concurrency);
+            self.reschedule_controller(controller);
+        }
+    }
+
+    /// Most runs of a controller at once.
+    fn slots_of(&self, concurrency: Option<usize>) -> u32 {
+        concurrency.map_or(u32::MAX, |limit| slots(self.portion.of(limit)))
+    }
+
     /// Adds a tenant, or changes it.
     pub(super) fn set_tenant(&mut self, name: &TenantName, options: TenantOptions) -> TenantId {
         let id = self.tenant_ids.get(name).copied();
@@ -105,7 +126,8 @@ impl Classes {
             0 | 1 => global,
             _ => global.div_ceil(2),
         };
-        let limit = tenant.options.concurrency.unwrap_or(default);
+        let own = tenant.options.concurrency;
+        let limit = own.map_or(default, |limit| self.portion.of(limit));
         tenant.slots = slots(limit.min(global));
         let half = (tenant.slots / 2).max(1);
         let TenantGates { slow, unanswered } = tenant.gates;
@@ -170,12 +192,13 @@ impl Classes {
         self.controllers_added = self.controllers_added.wrapping_add(1);
         let number = self.controllers_added;
         self.count_controllers(tenant, 1);
+        let slots_of_all = self.slots_of(options.concurrency);
         let index = self.controllers.insert_with(|index| Controller {
             id: ControllerId { index, number },
             alive: true,
             name,
             tenant,
-            slots: options.concurrency.map_or(u32::MAX, slots),
+            slots: slots_of_all,
             flow_slots: slots(options.per_cluster),
             options,
             class: Class::new(1, FIRST_AVERAGE, virtual_clock),
@@ -203,9 +226,10 @@ impl Classes {
     }
 
     pub(super) fn set_options(&mut self, controller: ControllerIndex, options: QueueOptions) {
+        let slots_of_all = self.slots_of(options.concurrency);
         let changed = &mut self.controllers[controller];
         changed.options = options;
-        changed.slots = options.concurrency.map_or(u32::MAX, slots);
+        changed.slots = slots_of_all;
         changed.flow_slots = slots(options.per_cluster);
         let flows = self.flows_that(|flow| flow.controller == controller && flow.class.blocked);
         flows.into_iter().for_each(|flow| self.unblock(flow));

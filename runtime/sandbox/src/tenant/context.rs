@@ -159,10 +159,8 @@ impl GuestContext {
     }
 
     fn take_token(&self, patience: Duration) -> Option<Duration> {
-        match &mut *self.requests.lock() {
-            Some(bucket) => bucket.take(Instant::now(), patience),
-            None => Some(Duration::ZERO),
-        }
+        let rate = self.limits.requests_per_second;
+        self.tenant.take_from(&self.requests, rate, patience)
     }
 
     /// Takes the tokens of an API call, the guest's and its tenant's. Returns them, and how long the call has to wait.

@@ -6,7 +6,8 @@ use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
 use crate::config::kinds::{Identity, Kind};
 use crate::status::view::{
-    PauseReply, PauseRequest, ReleaseReply, ReleaseRequest, RequeueRequest, RollbackReply,
+    DrainReply, PauseReply, PauseRequest, ReleaseReply, ReleaseRequest, RequeueRequest,
+    RollbackReply,
 };
 use windlass_fleet::api::EventType;
 
@@ -64,6 +65,14 @@ pub(super) fn released(app: &App, caller: &Caller, request: &ReleaseRequest, rep
     let note = format!("{user} removed its finalizers from {released} objects");
     let about = of_reconciler(reconciler);
     record(app, &about, "Released", "Release", note);
+}
+
+/// A caller has this process give its shards away.
+pub(super) fn drained(app: &App, caller: &Caller, reply: &DrainReply) {
+    let (user, member) = (&*caller.name, reply.member.as_str());
+    tracing::info!(target: "audit", user, member, "a caller drains a member");
+    let note = format!("{user} drains {member}: its clusters pass to the other processes");
+    record(app, &of_manager(app), "Drained", "Drain", note);
 }
 
 /// A caller has read a recording, which holds objects.

@@ -2,7 +2,7 @@
 //!
 //! An unreachable cluster is not a condition: the other clusters still work, and an unready process would stop their traffic.
 
-use super::election;
+use super::{election, shards};
 use crate::app::App;
 use crate::config::kinds::Origin;
 use crate::output::count;
@@ -110,6 +110,14 @@ pub(super) fn conditions(app: &App) -> Vec<Condition> {
         let (holds, detail) = election::verdict(&status);
         conditions.push(Condition {
             name: "election",
+            holds,
+            detail,
+        });
+    }
+    if let Some(status) = app.manager.shards() {
+        let (holds, detail) = shards::verdict(&status);
+        conditions.push(Condition {
+            name: "shards",
             holds,
             detail,
         });

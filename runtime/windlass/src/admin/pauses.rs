@@ -1,6 +1,6 @@
 //! Pauses and resumes for callers of the API. Entry points: [`pause`] and [`resume`].
 
-use super::Refused;
+use super::{Refused, shards};
 use crate::app::App;
 use crate::config::kinds::{API_VERSION, Identity, Kind, Origin};
 use crate::config::pauses::{CLUSTERS, ClusterPause, clusters};
@@ -61,6 +61,7 @@ async fn put(
             let request: Request = key.parse().map_err(wrong)?;
             let reconciler = asked.reconciler.as_ref().map(ControllerName::new);
             let reconciler = reconciler.transpose().map_err(wrong)?;
+            shards::check(app, &request.cluster)?;
             let put = app.manager.pause(&request, reconciler.as_ref(), pause);
             let kind = put.await.map_err(refused)?;
             Ok(reply(format!("{kind} {request}"), pause))
@@ -159,11 +160,14 @@ fn object(app: &App, identity: &Identity, annotation: &str) -> Result<Object, Re
         );
         return Err(Refused(StatusCode::CONFLICT, message));
     }
+    shards::check(app, &ClusterName::local())?;
     let local = app.manager.fleet().cluster(&ClusterName::local());
     let client = local.and_then(|local| app.manager.leading_client(&local));
     let client = client.ok_or_else(|| {
-        let holder = app.manager.election().map(|election| election.holder);
-        refused(PauseError::NotLeading(holder.unwrap_or_default()))
+        let holder = app.manager.owner_of(&ClusterName::local());
+        refused(PauseError::NotLeading(
+            holder.map_or_else(String::new, |holder| holder.to_string()),
+        ))
     })?;
     Ok(Object {
         identity: identity.clone(),

@@ -1,11 +1,12 @@
 //! Finalizers for callers of the API: who is held by those of a reconciler, and lets them go. Entry point: [`release`].
 
-use super::Refused;
+use super::{Refused, shards};
 use crate::app::App;
 use crate::app::release::{Cursor, Refusal, Search};
 use crate::status::view::{ReleaseReply, ReleaseRequest};
 use axum::http::StatusCode;
 use std::time::Duration;
+use windlass_fleet::ClusterName;
 
 /// How long a call searches. A caller goes on with the next one: a connection is served for half a minute.
 const BUDGET: Duration = Duration::from_secs(4);
@@ -15,6 +16,10 @@ const BUDGET: Duration = Duration::from_secs(4);
 /// # Errors
 /// Why nothing was looked at.
 pub(super) async fn release(app: &App, asked: &ReleaseRequest) -> Result<ReleaseReply, Refused> {
+    // A name that is none is refused by the search.
+    if let Some(Ok(cluster)) = asked.cluster.as_ref().map(ClusterName::new) {
+        shards::check(app, &cluster)?;
+    }
     let Ok(_permit) = app.searches.try_acquire() else {
         let message = "other callers search the fleet: try again";
         return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));

@@ -40,6 +40,12 @@ pub(super) struct ExplainQuery {
     reconciler: Option<String>,
 }
 
+impl ExplainQuery {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+}
+
 /// Why a key was not requeued.
 pub(super) enum RequeueError {
     /// The request is invalid.
@@ -49,9 +55,6 @@ pub(super) enum RequeueError {
     /// Too many ask for the same.
     Busy(String),
 }
-
-/// The state of a provider's entry that cannot become a cluster.
-const UNUSABLE: &str = "Unusable";
 
 /// The source of the clusters that `dev` starts, which no document names.
 const IN_MEMORY: &str = "inMemory";
@@ -70,6 +73,14 @@ pub(super) fn configuration(app: &App) -> ConfigurationView {
     }
 }
 
+/// The cluster of a status, which names the local one by no text.
+fn name_of(name: &str) -> Option<ClusterName> {
+    if name.is_empty() {
+        return Some(ClusterName::local());
+    }
+    ClusterName::new(name).ok()
+}
+
 /// The engaged clusters, and the entries that providers cannot use.
 pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let now = now();
@@ -86,12 +97,21 @@ pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
             (own, _) => own,
         }
     };
+    let is_sharded = app.manager.shards().is_some();
+    let own = |name: &str| name_of(name).is_some_and(|name| app.manager.works_on(&name));
+    let owner = |name: &str| {
+        let name = name_of(name).filter(|_| is_sharded);
+        let owner = name.and_then(|name| app.manager.owner_of(&name));
+        owner.map_or_else(String::new, |owner| owner.to_string())
+    };
     let views = app
         .manager
         .clusters()
         .into_iter()
         .map(|status| ClusterView {
             paused: paused(&status.name),
+            owner: owner(&status.name),
+            is_own: own(&status.name),
             name: status.name,
             state: status.state.as_str().to_owned(),
             reason: status.reason,
@@ -107,7 +127,7 @@ pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let unusable = app.manager.provider_problems().into_iter();
     let unusable = unusable.map(|problem| ClusterView {
         name: problem.subject,
-        state: UNUSABLE.to_owned(),
+        state: ClusterView::UNUSABLE.to_owned(),
         reason: problem.message,
         ..ClusterView::default()
     });
@@ -170,7 +190,7 @@ pub(crate) fn reconcilers(app: &App) -> Items<ReconcilerView> {
             show_guest(&mut view, guest.status());
         }
         if let Some(status) = running.remove(&name) {
-            show_controller(&mut view, status);
+            show_controller(app, &mut view, status);
         }
         view.name = name;
         view
@@ -179,9 +199,12 @@ pub(crate) fn reconcilers(app: &App) -> Items<ReconcilerView> {
 }
 
 /// The manager's view of a reconciler.
-fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
+fn show_controller(app: &App, view: &mut ReconcilerView, status: ControllerStatus) {
     view.serves = true;
-    view.clusters = status.clusters as u64;
+    view.clusters = match app.manager.shards() {
+        None => status.clusters as u64,
+        Some(_) => own_clusters(app, &status),
+    };
     view.ready = status.ready as u64;
     view.running = status.running as u64;
     view.delayed = status.delayed as u64;
@@ -198,6 +221,19 @@ fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
     };
     view.watch_problems = status.problems;
     view.last_error = status.last_error.unwrap_or_default();
+}
+
+/// How many of the clusters that a controller watches this process works on: watches with mappers are in the others too.
+fn own_clusters(app: &App, status: &ControllerStatus) -> u64 {
+    let of = TenantName::new(status.tenant.as_str()).ok();
+    let Some((tenant, name)) = of.zip(ControllerName::new(status.name.as_str()).ok()) else {
+        return 0;
+    };
+    let clusters = app.manager.fleet().clusters();
+    let own = clusters.iter().map(|cluster| cluster.name());
+    let own = own.filter(|cluster| app.manager.works_on(cluster));
+    own.filter(|cluster| app.manager.engages(&tenant, &name, cluster))
+        .count() as u64
 }
 
 /// The description of a guest.
@@ -318,8 +354,16 @@ pub(super) fn keys(app: &App, query: &KeyQuery) -> Result<Items<KeyView>, String
         limit: query.limit.unwrap_or(MAX_KEYS).min(MAX_KEYS),
     };
     let page = app.manager.keys_page(&filter, query.next.unwrap_or(0));
+    // While a cluster passes on, two processes have its keys. They are shown by its owner, and by both while it has none.
+    let is_sharded = app.manager.shards().is_some();
+    let is_ours = |key: &KeyStatus| {
+        let cluster = &key.queued.request.cluster;
+        app.manager.works_on(cluster) || app.manager.owner_of(cluster).is_none()
+    };
+    let keys = page.keys.into_iter();
+    let keys = keys.filter(|key| !is_sharded || is_ours(key));
     Ok(Items {
-        items: page.keys.into_iter().map(key_view).collect(),
+        items: keys.map(key_view).collect(),
         next: page.next.map(|next| next.to_string()),
     })
 }

@@ -25,9 +25,9 @@ pub(crate) fn record(app: &App, about: &Identity, content: OwnEvent) {
     let Some(local) = app.manager.fleet().cluster(&ClusterName::local()) else {
         return;
     };
-    // With an election, the Event has the name and the namespace of the Lease.
-    let (process, namespace) = match app.manager.election() {
-        Some(election) => (election.candidate, election.namespace),
+    // If processes share the work, the Event has this one's name among them and the namespace of their Lease.
+    let (process, namespace) = match app.shared_lease() {
+        Some(lease) => (lease.process, lease.namespace),
         None => (machine(), local.config().namespace().to_owned()),
     };
     let tenant = content.tenant.clone();

@@ -40,6 +40,8 @@ pub(crate) struct Search {
     namespace: Option<String>,
     /// Only objects that are being deleted.
     only_deleting: bool,
+    /// Only clusters that this process works on.
+    only_own: bool,
     /// The rights with which objects are let go; none: they are only looked for.
     release: Option<Grant>,
 }
@@ -83,6 +85,8 @@ impl Search {
             }
         };
         search.narrow(asked).map_err(Refusal::Wrong)?;
+        // The other members are asked about theirs.
+        search.only_own = app.manager.shards().is_some();
         if asked.release {
             search.check_release(app, &configuration).await?;
             let grant = search.writer(&configuration).map_err(Refusal::Wrong)?;
@@ -120,6 +124,7 @@ impl Search {
             cluster: None,
             namespace: None,
             only_deleting: false,
+            only_own: false,
             release: None,
         })
     }

@@ -166,7 +166,7 @@ pub(crate) struct AdminArgs {
     /// A file with the token to call with [default: the token file of a manager of this user at that address]
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// Call the leader in a cluster through its API server: the context of the kubeconfig [default: the current one]
+    /// Call the leader in a cluster, or the processes that share the clusters, through its API server: the context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Call the leader in a cluster: the namespace of its pod and of its Lease [default: the context's]
@@ -178,7 +178,7 @@ pub(crate) struct AdminArgs {
     /// Call the leader in a cluster: the name of its Lease [default: windlass]
     #[arg(long, value_name = "NAME", conflicts_with = "pod")]
     pub(crate) lease: Option<String>,
-    /// Call this pod in a cluster, instead of the leader
+    /// Call this pod in a cluster, instead of the leader, or of all that share the clusters
     #[arg(long, value_name = "NAME")]
     pub(crate) pod: Option<String>,
     /// Call the leader in a cluster: the port of its API [default: 8080]
@@ -260,6 +260,9 @@ pub(crate) enum What {
     /// Keys that fail, wait, run or are terminal
     #[value(alias = "key")]
     Keys,
+    /// Shards: which of several processes works on how many clusters, and how many nobody works on
+    #[value(alias = "shard")]
+    Shards,
     /// Recordings of runs: the last failures and a sample, as spec.record of their Reconcilers asks, and those of `windlass record`
     #[value(alias = "recording")]
     Recordings,
@@ -376,6 +379,19 @@ Example:
   windlass release team-a/hello                           # which objects does it hold?
   kubectl delete reconciler hello -n team-a               # or windlass pause --reconciler team-a/hello
   windlass release team-a/hello --deleting --yes          # those that wait for it may go";
+
+/// `drain`.
+#[derive(Debug, Args)]
+pub(crate) struct DrainArgs {
+    /// The process in a cluster, as `get shards` lists it: the name of its pod
+    #[arg(value_name = "MEMBER", conflicts_with_all = ["admin", "pod"])]
+    pub(crate) member: Option<String>,
+    /// How long to wait until others hold its shards
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    pub(crate) timeout: Interval,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
 
 /// `rollback`.
 #[derive(Debug, Args)]

@@ -1,22 +1,27 @@
 //! A client of a running manager's API. Entry point: [`Client`].
 
 mod leader;
+mod members;
+mod pod;
 
 use crate::admin::token_file;
 use crate::admin_address;
 use crate::cli::AdminArgs;
 use crate::config::kinds::ManagerSpec;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use leader::Leader;
+use leader::Found;
+use members::Members;
+use pod::Pod;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
+use windlass_fleet::ClusterName;
 
 /// Longest time for an answer.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -25,14 +30,47 @@ const LONG_DEADLINE: Duration = Duration::from_secs(30);
 /// Largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
+/// A call that has surely changed nothing. The messages are for people.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotDone {
+    /// Nobody was called.
+    #[error("no manager answers at {0}: start one, or name its address with --admin")]
+    NoManager(String),
+    /// The manager says why.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// A manager's API, at an address or in a cluster.
+#[derive(Clone)]
 pub(crate) struct Client {
     manager: Manager,
 }
 
+#[derive(Clone)]
 enum Manager {
     At(Address),
-    Leading(Box<Leader>),
+    /// The leader, or the pod that a flag names.
+    Pod(Pod),
+    /// Each works on its clusters.
+    Members(Members),
+}
+
+/// Why a manager does not do what is asked.
+enum Failure {
+    /// Its own answer.
+    Refused(String),
+    /// None answers there.
+    Silent(anyhow::Error),
+}
+
+impl From<Failure> for anyhow::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(message) => NotDone::Refused(message).into(),
+            Failure::Silent(error) => error,
+        }
+    }
 }
 
 impl Client {
@@ -43,7 +81,10 @@ impl Client {
     pub(crate) async fn new(args: &AdminArgs) -> Result<Self> {
         let token = args.token.as_deref().map(given).transpose()?;
         let manager = if args.is_in_cluster() {
-            Manager::Leading(Box::new(Leader::find(args, token).await?))
+            match leader::find(args, token).await? {
+                Found::One(pod) => Manager::Pod(pod),
+                Found::Members(members) => Manager::Members(members),
+            }
         } else {
             let address = match &args.admin {
                 Some(address) => address.clone(),
@@ -52,6 +93,38 @@ impl Client {
             Manager::At(Address::new(&address, token).await)
         };
         Ok(Self { manager })
+    }
+
+    /// The process that works on a cluster, if several share the work and all may be asked.
+    ///
+    /// # Errors
+    /// When no process works on it.
+    pub(crate) async fn of(self, cluster: &ClusterName) -> Result<Self> {
+        match &self.manager {
+            Manager::Members(members) => Ok(Self::of_pod(members.owner(cluster).await?)),
+            Manager::At(_) | Manager::Pod(_) => Ok(self),
+        }
+    }
+
+    /// Every process that lives, with its name, if several share the work and all may be asked; else the one that is asked, without a name.
+    ///
+    /// # Errors
+    /// When none answers.
+    pub(crate) async fn each(&self) -> Result<Vec<(Option<String>, Self)>> {
+        match &self.manager {
+            Manager::Members(members) => {
+                let living = members.living().await?.into_iter();
+                let named = living.map(|pod| (Some(pod.name().to_owned()), Self::of_pod(pod)));
+                Ok(named.collect())
+            }
+            Manager::At(_) | Manager::Pod(_) => Ok(vec![(None, self.clone())]),
+        }
+    }
+
+    fn of_pod(pod: Pod) -> Self {
+        Self {
+            manager: Manager::Pod(pod),
+        }
     }
 
     /// Gets a document.
@@ -96,15 +169,36 @@ impl Client {
         self.bytes(path, None, DEADLINE).await
     }
 
+    /// Gets a file that one of the processes has.
+    ///
+    /// # Errors
+    /// As [`Client::get`], when none has it.
+    pub(crate) async fn find_bytes(&self, path: &str) -> Result<Bytes> {
+        let mut last = Err(anyhow!("no process answers"));
+        for (_, client) in self.each().await? {
+            last = client.get_bytes(path).await;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+
     /// What forwards a port to the manager, if it is a pod, and the address of its page with the token. The token stands where browsers send it
     /// to nobody.
     pub(crate) fn console(&self) -> (Option<String>, String) {
-        let (forward, host, token) = match &self.manager {
-            Manager::At(address) => (None, address.text.clone(), address.token.as_deref()),
-            Manager::Leading(leader) => {
-                let (forward, host) = leader.forwarded();
-                (Some(forward), host, Some(leader.token()))
+        let pod = match &self.manager {
+            Manager::At(_) => None,
+            Manager::Pod(pod) => Some(pod),
+            Manager::Members(members) => members.first(),
+        };
+        let (forward, host, token) = match (&self.manager, pod) {
+            (Manager::At(address), _) => (None, address.text.clone(), address.token.as_deref()),
+            (_, Some(pod)) => {
+                let (forward, host) = pod.forwarded();
+                (Some(forward), host, Some(pod.token()))
             }
+            (_, None) => (None, String::new(), None),
         };
         let token =
             token.map(|token| query([("token", Some(token.to_owned()))]).replacen('?', "#", 1));
@@ -129,34 +223,62 @@ impl Client {
     fn place(&self) -> &str {
         match &self.manager {
             Manager::At(address) => address.text.as_str(),
-            Manager::Leading(leader) => leader.place(),
+            Manager::Pod(pod) => pod.place(),
+            Manager::Members(members) => members.first().map_or("", Pod::place),
         }
     }
 
     async fn bytes(&self, path: &str, body: Option<Bytes>, deadline: Duration) -> Result<Bytes> {
-        let place = self.place();
-        let answer = async {
-            match &self.manager {
-                Manager::At(address) => address.exchange(path, body).await,
-                Manager::Leading(leader) => leader.exchange(path, body).await,
+        match &self.manager {
+            Manager::At(address) => {
+                let answer = address.exchange(path, body);
+                Ok(judge(&address.text, deadline, answer).await?)
             }
-        };
-        let (status, body) = match timeout(deadline, answer).await {
-            Ok(answer) => answer?,
-            Err(_) => bail!(
-                "the manager at {place} did not answer within {} seconds",
-                deadline.as_secs()
-            ),
-        };
-        if status.is_success() {
-            return Ok(body);
+            Manager::Pod(pod) => Ok(ask(pod, path, body, deadline).await?),
+            Manager::Members(members) => members.any(path, body, deadline).await,
         }
-        let message = serde_json::from_slice::<serde_json::Value>(&body)
-            .ok()
-            .and_then(|answer| answer["error"].as_str().map(str::to_owned))
-            .unwrap_or_else(|| format!("what answers at {place} is no windlass: it said {status}"));
-        bail!(message)
     }
+}
+
+/// The answer of a pod.
+async fn ask(
+    pod: &Pod,
+    path: &str,
+    body: Option<Bytes>,
+    deadline: Duration,
+) -> Result<Bytes, Failure> {
+    judge(pod.place(), deadline, pod.exchange(path, body)).await
+}
+
+/// The answer of a manager, if it comes in time and is one.
+async fn judge(
+    place: &str,
+    deadline: Duration,
+    answer: impl Future<Output = Result<(StatusCode, Bytes)>>,
+) -> Result<Bytes, Failure> {
+    let (status, body) = match timeout(deadline, answer).await {
+        Ok(answer) => answer.map_err(Failure::Silent)?,
+        Err(_) => {
+            let seconds = deadline.as_secs();
+            return Err(Failure::Silent(anyhow!(
+                "the manager at {place} did not answer within {seconds} seconds"
+            )));
+        }
+    };
+    if status.is_success() {
+        return Ok(body);
+    }
+    let message = serde_json::from_slice::<serde_json::Value>(&body)
+        .ok()
+        .and_then(|answer| answer["error"].as_str().map(str::to_owned));
+    Err(message.map_or_else(
+        || {
+            Failure::Silent(anyhow!(
+                "what answers at {place} is no windlass: it said {status}"
+            ))
+        },
+        Failure::Refused,
+    ))
 }
 
 /// Where a manager answers if no flag says so: the `dev` of the working folder, or the default.
@@ -172,6 +294,7 @@ fn given(path: &Path) -> Result<String> {
 }
 
 /// A manager at an address.
+#[derive(Clone)]
 struct Address {
     text: String,
     token: Option<String>,
@@ -203,12 +326,8 @@ impl Address {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         let request = request.body(Full::new(body.unwrap_or_default()))?;
-        let stream = TcpStream::connect(&self.text).await.with_context(|| {
-            format!(
-                "no manager answers at {}: start one, or name its address with --admin",
-                self.text
-            )
-        })?;
+        let stream = TcpStream::connect(&self.text).await;
+        let stream = stream.with_context(|| NotDone::NoManager(self.text.clone()))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(connection);

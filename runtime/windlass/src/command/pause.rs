@@ -1,10 +1,10 @@
 //! `windlass pause` and `windlass resume`: stop the runs of an object, a reconciler, a tenant or a cluster. Entry points: [`pause`] and [`resume`].
 
-use crate::cli::{Format, PauseArgs, PauseTarget, ResumeArgs};
+use crate::cli::{AdminArgs, Format, PauseArgs, PauseTarget, ResumeArgs};
 use crate::command::client::Client;
 use crate::status::view::{PauseReply, PauseRequest};
 use std::process::ExitCode;
-use windlass_fleet::Request;
+use windlass_fleet::{ClusterName, Request};
 
 /// Pauses, and prints until when.
 ///
@@ -15,7 +15,7 @@ pub(crate) async fn pause(args: PauseArgs, format: Format) -> anyhow::Result<Exi
     request.seconds = args.duration.map(|duration| duration.0.as_secs());
     request.reason = args.reason;
     request.deletions = args.deletions;
-    let client = Client::new(&args.admin).await?;
+    let client = writer(&args.admin, &request).await?;
     print(client.post("/api/v1/pause", &request).await?, format)
 }
 
@@ -25,8 +25,16 @@ pub(crate) async fn pause(args: PauseArgs, format: Format) -> anyhow::Result<Exi
 /// As [`pause`].
 pub(crate) async fn resume(args: ResumeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = request(args.target)?;
-    let client = Client::new(&args.admin).await?;
+    let client = writer(&args.admin, &request).await?;
     print(client.post("/api/v1/resume", &request).await?, format)
+}
+
+/// The process that writes the annotation: it works on the cluster of the key, or on the local one, which has all other objects with pauses.
+async fn writer(args: &AdminArgs, request: &PauseRequest) -> anyhow::Result<Client> {
+    let key = request.key.as_ref().map(|key| key.parse::<Request>());
+    let cluster = key.transpose()?.map(|key| key.cluster);
+    let client = Client::new(args).await?;
+    client.of(&cluster.unwrap_or_else(ClusterName::local)).await
 }
 
 fn request(target: PauseTarget) -> anyhow::Result<PauseRequest> {

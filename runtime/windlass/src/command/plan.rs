@@ -3,7 +3,7 @@
 //! The configuration runs over copies of its clusters until nothing is left to do; then each copy is compared with what it was copied
 //! from. Nothing is written anywhere.
 //!
-//! * `forks`: the copies, of as many clusters at a time as `batches` says. `revision`: what is planned in place of the documents.
+//! * `forks`: the copies, of as many clusters at a time as `batches` says; `reads`: what they copy. `revision`: what is planned in place of the documents.
 //! * `difference`: what differs in an object; `result`: equal differences of many clusters as one; `text` and `markdown` show it.
 //! * `dry_run`: what the real servers say of it. `outside`: the end of calls to servers that are no API servers.
 
@@ -13,6 +13,7 @@ mod dry_run;
 mod forks;
 mod markdown;
 mod outside;
+mod reads;
 mod result;
 mod revision;
 mod text;
@@ -60,7 +61,6 @@ pub(crate) async fn execute(args: PlanArgs, format: Format, engine: Options) -> 
     raise_descriptor_limit();
     let stop = stop_on_signals()?;
     let configuration = rbac::valid(&args.files)?;
-    refuse_workspace_types(&configuration)?;
     let is_from_cluster = args.is_from_cluster();
     let revision = Revision::new(&args.guests, &args.reconcilers)?;
     if !is_from_cluster {
@@ -211,18 +211,6 @@ impl Planning {
 fn local(args: &PlanArgs) -> Result<ClusterSpec> {
     let config = kubectl::cluster(args.kubeconfig.as_deref(), args.context.as_deref())?;
     Ok(ClusterSpec::new(ClusterName::local(), config))
-}
-
-/// Workspaces that are being initialized, or that end, let nobody list what a reconciler there watches: they cannot be copied.
-fn refuse_workspace_types(configuration: &Configuration) -> Result<()> {
-    let mut providers = configuration.providers();
-    if let Some((document, _)) = providers.find(|(_, spec)| spec.is_of_workspace_types()) {
-        bail!(
-            "the workspaces of {} cannot be copied before they are ready or while they end: plan with a file that has the Reconcilers and another Provider",
-            document.identity
-        );
-    }
-    Ok(())
 }
 
 /// The clusters that take part.

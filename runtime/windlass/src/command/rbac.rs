@@ -159,8 +159,8 @@ pub(super) async fn work(configuration: &Configuration, engine: Options) -> Resu
 /// The namespace of the local cluster in which the manager records its own Events, if another process can know it.
 fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String> {
     let spec = configuration.manager_spec();
-    if spec.leader_election.enabled {
-        return Some(spec.leader_election.lease().0.to_owned());
+    if let Some((namespace, _)) = spec.shared_lease() {
+        return Some(namespace.to_owned());
     }
     if spec.local.is_some_and(|local| local.kubeconfig.is_some()) {
         let local = clusters::local(configuration).ok().flatten()?;

@@ -21,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) async fn execute(args: RecordArgs, format: Format) -> Result<ExitCode> {
     let request: Request = args.key.parse()?;
     let client = Client::new(&args.admin).await?;
+    let client = client.of(&request.cluster).await?;
     let key = request.to_string();
     let before: BTreeSet<String> = asked_for(&client, &key).await?.map(|it| it.id).collect();
     let body = RequeueRequest {

@@ -2,16 +2,19 @@
 
 use crate::app::release::LISTED;
 use crate::cli::{Format, ReleaseArgs};
-use crate::command::client::Client;
+use crate::command::client::{Client, NotDone};
 use crate::output::{Tone, count, printable};
 use crate::status::tables::{cluster_name, held};
 use crate::status::view::{ReleaseReply, ReleaseRequest, UnreadView};
+use anyhow::Context;
 use std::process::ExitCode;
+use windlass_fleet::ClusterName;
 
 /// Calls the manager until it has looked everywhere, and prints what it found.
 ///
 /// # Errors
-/// When no manager answers, or it refuses. What was let go until then is printed.
+/// When no manager answers, or it refuses. What was let go until then is printed. The process that answers may die in the middle: the error
+/// then says that the command may be run again, which finds only objects that are still held.
 pub(crate) async fn execute(args: ReleaseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.admin).await?;
     let mut request = ReleaseRequest {
@@ -24,25 +27,58 @@ pub(crate) async fn execute(args: ReleaseArgs, format: Format) -> anyhow::Result
         release: args.yes,
         next: None,
     };
-    let mut all = ReleaseReply::default();
-    let ended = loop {
-        match client
-            .post_long::<ReleaseReply>("/api/v1/release", &request)
-            .await
-        {
-            Ok(reply) => request.next = add(&mut all, reply),
-            Err(error) => break Err(error),
-        }
-        if request.next.is_none() {
-            break Ok(());
-        }
+    // Each process of several looks at the clusters that it works on.
+    let each = match &request.cluster {
+        Some(cluster) => vec![(None, client.of(&ClusterName::new(cluster)?).await?)],
+        None => client.each().await?,
     };
+    let mut all = ReleaseReply::default();
+    let mut ended = Ok(());
+    for (name, client) in each {
+        request.next = None;
+        let searched = search(&client, &mut request, &mut all).await;
+        let searched = match name {
+            Some(name) => searched.context(name),
+            None => searched,
+        };
+        // The other processes are asked all the same.
+        ended = ended.and(searched);
+    }
     if ended.is_ok() || all != ReleaseReply::default() {
         print(&all, &request, format)?;
     }
-    ended?;
+    ended.map_err(|error| unfinished(error, &all, &request))?;
     let is_whole = all.failed == 0 && all.unread.is_empty();
     Ok(if is_whole { super::DONE } else { super::FAILED })
+}
+
+/// What to do after a call without an answer, which may have let objects go all the same.
+fn unfinished(error: anyhow::Error, all: &ReleaseReply, asked: &ReleaseRequest) -> anyhow::Error {
+    if *all == ReleaseReply::default() && error.is::<NotDone>() {
+        return error;
+    }
+    if !asked.release {
+        return error.context("not everything was looked at: run the same command again");
+    }
+    let released = count(all.released, "object");
+    error.context(format!(
+        "{released} let go for certain, perhaps more, and not everything was looked at: run the same command again, which goes on with those that are still held"
+    ))
+}
+
+/// Calls a manager until it has looked everywhere.
+async fn search(
+    client: &Client,
+    request: &mut ReleaseRequest,
+    all: &mut ReleaseReply,
+) -> anyhow::Result<()> {
+    loop {
+        let reply = client.post_long::<ReleaseReply>("/api/v1/release", request);
+        request.next = add(all, reply.await?);
+        if request.next.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// Adds an answer to those before, and returns what the next one continues from.
@@ -163,6 +199,27 @@ mod tests {
         assert_eq!(add(&mut all, reply(3, None)), None);
         assert_eq!((all.items.len(), all.count, all.lists), (LISTED, 1003, 2));
         assert_eq!(all.not_allowed, ["Secret"]);
+    }
+
+    #[test]
+    fn after_a_call_without_an_answer_the_command_may_be_run_again() {
+        let asked = ReleaseRequest {
+            release: true,
+            ..ReleaseRequest::default()
+        };
+        let (nothing, some) = (ReleaseReply::default(), reply(2, Some("x")));
+        let refused = || anyhow::Error::new(NotDone::Refused("another process leads".to_owned()));
+        let refusal = unfinished(refused(), &nothing, &asked);
+        assert_eq!(format!("{refusal:#}"), "another process leads");
+        let broken = anyhow::anyhow!("the manager closed the connection");
+        for (error, all) in [(broken, &nothing), (refused(), &some)] {
+            let text = format!("{:#}", unfinished(error, all, &asked));
+            assert!(
+                text.starts_with("0 objects let go for certain, perhaps more, and not everything")
+                    && text.contains("run the same command again"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result
     };
     let reply: RequeueReply = Client::new(&args.admin)
         .await?
+        .of(&request.cluster)
+        .await?
         .post("/api/v1/requeue", &body)
         .await?;
     match format {

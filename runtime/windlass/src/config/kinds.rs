@@ -12,6 +12,7 @@ mod guests;
 mod http;
 mod isolation;
 mod leader_election;
+mod lease;
 mod limits;
 mod manager;
 mod provider;
@@ -20,6 +21,7 @@ mod reconciler;
 mod record;
 mod registries;
 mod rules;
+mod sharding;
 pub(crate) mod status;
 mod tenant;
 

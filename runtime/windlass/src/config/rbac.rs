@@ -149,6 +149,14 @@ pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) 
         all.add(lease(Verb::Get).named(name));
         all.add(lease(Verb::Update).named(name));
     }
+    if side == Side::Local && manager.sharding.enabled {
+        let (namespace, _) = manager.sharding.lease();
+        let leases = |verb| Right::new("coordination.k8s.io", "leases", verb).within(namespace);
+        // A member's Lease has a new name at each start.
+        for verb in [Verb::List, Verb::Create, Verb::Update, Verb::Delete] {
+            all.add(leases(verb));
+        }
+    }
     if side == Side::Local && manager.may_review_tokens() {
         for (group, resource) in [
             ("authentication.k8s.io", "tokenreviews"),

@@ -68,7 +68,7 @@ pub(super) struct Feed {
 
 /// The name under which this process handles objects.
 fn owner(app: &App) -> Owner {
-    match app.manager.election() {
+    match app.shared_lease() {
         Some(lease) => Owner::lease(&lease.namespace, &lease.name),
         None => Owner::process(app.since, &machine()),
     }

@@ -1,5 +1,5 @@
-//! Puts the pauses of documents into effect, and reports what has changed: in the log, and as Events of the process that leads. Entry
-//! point: [`PauseNotices::apply`].
+//! Puts the pauses of documents into effect, and reports what has changed: in the log, and as Events of the process that works on the local
+//! cluster. Entry point: [`PauseNotices::apply`].
 
 use crate::app::App;
 use crate::app::own_events::{self, OwnEvent};
@@ -107,8 +107,7 @@ fn report(app: &App, of: &Subject, pause: Option<&Pause>, first: bool) {
     } else {
         tracing::info!(subject, state, "a pause changed");
     }
-    let leads = app.manager.election().is_none_or(|election| election.leads);
-    if first || !leads {
+    if first || !app.manager.works_on(&ClusterName::local()) {
         return;
     }
     let event = OwnEvent {

@@ -1,7 +1,7 @@
 //! Warns of Reconcilers that are removed while objects hold finalizers of them. Entry points: [`Removals::start`] and [`Removals::note`].
 //!
 //! Such an object cannot be deleted any more. One removal at a time is looked at, in the background and within bounds of time, and only kinds
-//! that the Reconciler's rules let it write: the count is a lower bound. Only the process that leads looks. The finalizers of a run
+//! that the Reconciler's rules let it write: the count is a lower bound. Only the process that works on the local cluster looks. The finalizers of a run
 //! that ends later than the search are not among them.
 
 use crate::app::App;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use windlass_fleet::ClusterName;
 use windlass_fleet::api::EventType;
 
 /// How long one search takes at most.
@@ -81,11 +82,7 @@ impl Removals {
 
 async fn look(app: &App, removed: Removed) {
     let name = removed.identity.name.as_str();
-    if app
-        .manager
-        .election()
-        .is_some_and(|election| !election.leads)
-    {
+    if !app.manager.works_on(&ClusterName::local()) {
         return;
     }
     // It may only have left this process: another one is of its class, or owns the objects.

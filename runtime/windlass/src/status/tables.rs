@@ -3,8 +3,8 @@
 use crate::output::Column::{Always, Wide};
 use crate::output::{Cell, Table, Tone, age, size, spent};
 use crate::status::view::{
-    ClusterView, ExplanationView, HeldView, KeyView, ProviderView, ReconcilerView, RecordingView,
-    TenantView, UsageView,
+    ClusterView, ExplanationView, HeldView, KeyView, MemberView, ProviderView, ReconcilerView,
+    RecordingView, TenantView, UsageView,
 };
 
 /// The local cluster has no name of its own to print.
@@ -21,6 +21,7 @@ pub(crate) fn clusters(views: &[ClusterView], wide: bool) -> Table {
         Always("OBJECTS"),
         Always("SIZE"),
         Wide("CONNECTIONS"),
+        Wide("OWNER"),
         Wide("SERVER"),
         Always("REASON"),
     ];
@@ -38,6 +39,7 @@ pub(crate) fn clusters(views: &[ClusterView], wide: bool) -> Table {
             Cell::number(view.objects),
             Cell::number(size(view.bytes)),
             Cell::number(view.connections),
+            Cell::text(&view.owner),
             Cell::text(&view.server),
             Cell::text(reason_of(view)),
         ]);
@@ -74,6 +76,35 @@ fn cluster_reason(view: &ClusterView) -> String {
         }
     }
     text
+}
+
+/// Members of a sharding: what each works on.
+pub(crate) fn shards(views: &[MemberView], wide: bool) -> Table {
+    let columns = [
+        Always("MEMBER"),
+        Always("STATE"),
+        Always("CLUSTERS"),
+        Always("SHARDS"),
+        Always("NEXT"),
+        Wide("WEIGHT"),
+    ];
+    let mut table = Table::with(&columns, wide);
+    for view in views {
+        let tone = match view.state.as_str() {
+            MemberView::WORKING => Tone::Good,
+            MemberView::DEAD => Tone::Bad,
+            _ => Tone::Warn,
+        };
+        table.row([
+            Cell::text(&view.name),
+            Cell::toned(&view.state, tone),
+            Cell::number(view.clusters),
+            Cell::number(view.shards),
+            Cell::number(view.next),
+            Cell::number(view.weight),
+        ]);
+    }
+    table
 }
 
 /// Recordings: of which run, why, and how that ended.

@@ -1,8 +1,10 @@
 //! What the admin endpoints tell, as both sides of them see it. Entry points: the four views.
 
 mod release;
+mod shards;
 
 pub(crate) use release::{HeldView, ReleaseReply, ReleaseRequest, UnreadView};
+pub(crate) use shards::{DrainReply, MemberView, ShardsView};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +26,12 @@ pub(crate) struct ClusterView {
     /// In how many seconds a connection, list or watch that failed is tried again, while one waits for that.
     #[serde(default)]
     pub(crate) next_attempt_seconds: Option<u64>,
+    /// The process that works on it; empty without shards, and while none does.
+    #[serde(default)]
+    pub(crate) owner: String,
+    /// Whether the process that answers works on it: the others have no caches of it.
+    #[serde(default)]
+    pub(crate) is_own: bool,
     /// The API server's URL.
     pub(crate) server: String,
     /// Open connections to its server, which clusters of the same server and credentials share.
@@ -41,6 +49,11 @@ pub(crate) struct ClusterView {
     /// The server that its provider names now, while this one goes on because that one cannot take over yet.
     #[serde(default)]
     pub(crate) replacement: Option<ReplacementView>,
+}
+
+impl ClusterView {
+    /// The state of a provider's entry that cannot become a cluster.
+    pub(crate) const UNUSABLE: &'static str = "Unusable";
 }
 
 /// A server that waits to take over a cluster.
@@ -199,7 +212,7 @@ pub(crate) struct MinuteView {
 }
 
 /// A tenant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TenantView {
     /// Its name.
@@ -238,7 +251,7 @@ pub(crate) struct TenantView {
 }
 
 /// A key that the queue knows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KeyView {
     /// `cluster://<cluster>/<namespace>/<name>`.

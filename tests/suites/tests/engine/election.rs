@@ -13,6 +13,7 @@ use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
 use windlass_fleet::election::{ElectionOptions, Timing};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{KeyFilter, ManagerError, ManagerOptions};
+use windlass_fleet::shard::{ShardStatus, Sharding};
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager,
 };
@@ -501,4 +502,48 @@ async fn an_election_needs_a_local_cluster_and_times_that_go_together() -> Resul
             .is_ok()
     );
     Ok(())
+}
+
+/// Members and candidates of one name are not at work at once: whichever finds the Lease of the other waits.
+#[tokio::test]
+async fn an_election_and_shards_never_work_by_one_lease() -> Result<()> {
+    let stage = Stage::new().await?;
+    let one = stage.candidate("one", Vec::new(), ManagerOptions::default())?;
+    leads(&one).await?;
+    let mut sharding = Sharding::new("default", "test");
+    sharding.timing = TIMING;
+    let config = ClusterConfig::from_url(&stage.server.url("hub"))?;
+    let local = ClusterSpec::new(ClusterName::local(), config);
+    let member = RunningManager::start(Manager::builder().local(local).sharding(sharding))?;
+    let state = || member.handle.shards().unwrap_or_default();
+    let is_told = |state: &ShardStatus| {
+        let problem = state.problem.as_deref().unwrap_or_default();
+        problem.contains("an election's") && state.held == 0
+    };
+    wait("the member to find the election", || {
+        Seen::of(state(), is_told).map_unit()
+    })
+    .await?;
+    one.stop().await?;
+    assert_eq!(state().held, 0, "the Lease is still an election's");
+    let hub = stage.server.cluster("hub").context("the hub")?;
+    let deleted = hub.delete("coordination.k8s.io/v1", "Lease", "default", "test");
+    deleted.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    wait("the member to hold all shards", || {
+        Seen::of(state(), |state| state.held == 256).map_unit()
+    })
+    .await?;
+
+    let two = stage.candidate("two", Vec::new(), ManagerOptions::default())?;
+    wait("the candidate to find the members", || {
+        let problem = two.handle.election().and_then(|election| election.problem);
+        Seen::of(problem, |problem| {
+            problem.as_ref().is_some_and(|text| text.contains("share"))
+        })
+        .map_unit()
+    })
+    .await?;
+    assert_ne!(stage.holder()?.as_deref(), Some("two"));
+    two.stop().await?;
+    member.stop().await
 }

@@ -11,11 +11,12 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
 use windlass_fleet::cluster::{CacheOptions, ClusterState};
 use windlass_fleet::{Action, ClusterName, Context, Grant, GroupVersionKind};
-use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::eventually::{DEADLINE, Seen, eventually, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
 
 type OnRequest = Box<dyn Fn(&Call) -> Option<RequestVerdict> + Send>;
@@ -335,6 +336,38 @@ async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Re
             .map_err(|e| anyhow::anyhow!("{e:?}"))?
             .len()
     );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_refresh_whose_caller_has_gone_keeps_kinds_away_for_a_moment_alone() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    let engaged = fleet.handle.fleet().cluster(&ClusterName::new("alpha")?);
+    let client = client(&engaged.expect("engaged"));
+    let asked = Arc::new(Notify::new());
+    let heard = asked.clone();
+    faults.on_request(move |call| {
+        let is_it = call.path.starts_with("/apis");
+        is_it.then(|| heard.notify_one());
+        is_it.then_some(RequestVerdict::Silence)
+    });
+    let widgets = GroupVersionKind::new("example.com", "v1", "Widget");
+    let (of, options) = (key("a"), GetOptions::default());
+    tokio::select! {
+        answer = client.get(&widgets, &of, &options) => panic!("discovery does not answer: {answer:?}"),
+        () = asked.notified() => {}
+    }
+    faults.heal();
+    let began = Instant::now();
+    eventually(DEADLINE, "another refresh", || async {
+        let answer = client.get(&widgets, &of, &options).await;
+        let code = answer.err().map(|error| error.code);
+        Ok(Seen::of(code, |code| *code == Some(ApiCode::UnknownKind)))
+    })
+    .await?;
+    // One that was answered counts for half a minute.
+    assert!(began.elapsed() < Duration::from_secs(20));
     fleet.stop().await
 }
 

@@ -23,6 +23,7 @@ mod keys;
 mod labels;
 mod leaks;
 mod locality;
+mod outside;
 mod providers;
 mod parts;
 mod pauses;

@@ -26,7 +26,7 @@ const BASIC: &str = "Proxy-Authorization: Basic bWU6cEBzcw==";
 
 /// What a proxy does with its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+pub(super) enum Manner {
     /// Connects, whichever server is asked for, to the one that it was started with.
     Connect,
     /// As [`Manner::Connect`], for those who send [`LOGIN`].
@@ -36,14 +36,18 @@ enum Manner {
 }
 
 /// A proxy for HTTP and SOCKS5, which records what it is asked.
-struct TestProxy {
+pub(super) struct TestProxy {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     _stop: DropGuard,
 }
 
 impl TestProxy {
-    async fn start(server: SocketAddr, manner: Manner, tls: Option<TlsAcceptor>) -> Result<Self> {
+    pub(super) async fn start(
+        server: SocketAddr,
+        manner: Manner,
+        tls: Option<TlsAcceptor>,
+    ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, asked) = (listener.local_addr()?, Arc::<Mutex<Vec<_>>>::default());
         let (stop, record) = (CancellationToken::new(), asked.clone());
@@ -72,7 +76,12 @@ impl TestProxy {
         })
     }
 
-    fn asked(&self) -> Vec<String> {
+    /// Its URL, with a login before the address.
+    pub(super) fn url(&self, login: &str) -> String {
+        format!("http://{login}{}", self.address)
+    }
+
+    pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
 }
@@ -157,10 +166,10 @@ async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(format!("{host}:{port}"))
 }
 
-/// TLS for a proxy, and the certificate of its own authority in PEM.
-fn tls_of_proxy() -> Result<(TlsAcceptor, String)> {
+/// TLS for a server of this name, and the certificate of its own authority in PEM.
+pub(super) fn tls_of(name: &str) -> Result<(TlsAcceptor, String)> {
     let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        rcgen::generate_simple_self_signed([name.to_owned()])?;
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let config = rustls::ServerConfig::builder()
         .with_no_client_auth()
@@ -202,7 +211,7 @@ async fn a_cluster_is_reached_through_each_kind_of_proxy_with_the_same_connectio
             }
             let fleet =
                 TestFleet::start_on(server, &["alpha"], |b| b.controller(recording(&log))).await?;
-            let (tls, pem) = tls_of_proxy()?;
+            let (tls, pem) = tls_of("127.0.0.1")?;
             let tls = (scheme == "https").then_some(tls);
             let address = fleet.server.address();
             let proxy = TestProxy::start(address, Manner::ConnectWithLogin, tls).await?;
@@ -390,7 +399,7 @@ async fn a_cluster_that_may_not_name_its_server_uses_no_connection_of_one_that_m
 #[tokio::test]
 async fn a_proxy_with_the_certificate_of_an_unknown_authority_is_not_used() -> Result<()> {
     let fleet = TestFleet::start_on(Server::builder().tls(), &["alpha"], |b| b).await?;
-    let (tls, _) = tls_of_proxy()?;
+    let (tls, _) = tls_of("127.0.0.1")?;
     let proxy = TestProxy::start(fleet.server.address(), Manner::Connect, Some(tls)).await?;
     let url = format!("https://{}", proxy.address);
     fleet.add_from("alpha", &proxied(&fleet, &url), &KubeconfigPolicy::file())?;

@@ -1,22 +1,26 @@
 //! Workspaces of a simulated kcp as clusters: on two shards, and where credentials may go. What a workspace that binds an export is, the
 //! suite `workspaces` tests on this kcp and on a real one.
 
+use super::clients::rule;
 use super::fixture::{Log, logged};
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_apiserver::Server;
-use windlass_fleet::api::{Json, ListOptions};
+use windlass_fleet::api::{ApiCode, Json, ListOptions, Projection};
 use windlass_fleet::cluster::{AllowServers, Client, ClusterConfig};
-use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::engage::{ClusterSpec, Reroute};
+use windlass_fleet::manager::Builder as ManagerBuilder;
 use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
 use windlass_fleet::{
-    Action, ClusterName, Controller, ControllerName, Grant, GroupVersionKind, Manager,
+    Action, ClusterName, Controller, ControllerName, Grant, GroupVersionKind, Manager, Rule,
 };
-use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::eventually::{Seen, eventually, wait};
 use windlass_harness::fleet::{RunningManager, request};
 
 const EXPORTER: &str = "root:exporter";
+const SOON: Duration = Duration::from_secs(30);
 
 fn widget_kind() -> GroupVersionKind {
     GroupVersionKind::new("things.example.com", "v1", "Widget")
@@ -36,6 +40,14 @@ struct KcpFleet {
 
 impl KcpFleet {
     async fn start(shards: usize, change: impl FnOnce(&mut KcpOptions)) -> Result<Self> {
+        Self::start_with(shards, change, |builder| builder).await
+    }
+
+    async fn start_with(
+        shards: usize,
+        change: impl FnOnce(&mut KcpOptions),
+        build: impl FnOnce(ManagerBuilder) -> ManagerBuilder,
+    ) -> Result<Self> {
         windlass_harness::logs::init();
         let server = Server::builder()
             .kcp_shards(shards)
@@ -54,7 +66,7 @@ impl KcpFleet {
             .local(ClusterSpec::new(ClusterName::local(), local))
             .provider(Arc::new(Kcp::new("workspaces", options)))
             .controller(widgets(&log)?);
-        let manager = RunningManager::start(builder)?;
+        let manager = RunningManager::start(build(builder))?;
         Ok(Self {
             server,
             manager,
@@ -158,6 +170,84 @@ async fn an_export_that_claims_nothing_is_reached() -> Result<()> {
     let client = fleet.client(workspace.name()).await?;
     let none: [&str; 0] = [];
     assert_eq!(colours(&client).await?, none);
+    Ok(())
+}
+
+/// Nobody may list the LogicalCluster of a workspace that begins, which a cache has all the same.
+#[tokio::test]
+async fn a_workspace_that_stays_in_its_beginning_keeps_no_manager_busy() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let of_workspace = Controller::builder(ControllerName::new("setup")?).for_kind(
+        GroupVersionKind::new("core.kcp.io", "v1alpha1", "LogicalCluster"),
+    );
+    let of_workspace = logged(of_workspace, &log, |_| async { Ok(Action::Done) });
+    let of_type = |options: &mut KcpOptions| {
+        options.workspaces = Workspaces::Initializing("tended".to_owned());
+    };
+    let fleet =
+        KcpFleet::start_with(1, of_type, |builder| builder.controller(of_workspace)).await?;
+    let kind = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let made = kind("WorkspaceType", "tended", json!({"initializer": true}));
+    fleet.put(EXPORTER, made)?;
+    let type_of = json!({"type": {"path": EXPORTER, "name": "tended"}});
+    fleet.put("root", kind("Workspace", "blue", type_of))?;
+    fleet.server.settle_workspaces();
+    let blue = fleet.server.workspace("root:blue").context("blue")?;
+    fleet.engaged(&[blue.name()]).await?;
+    let idle = || async {
+        let idle = fleet.manager.handle.idle().await;
+        Ok(Seen::of(idle.busy, Vec::is_empty))
+    };
+    eventually(SOON, "an idle manager", idle).await?;
+    assert_eq!(log.total(), 1, "it ran once");
+    fleet.engaged(&[blue.name()]).await
+}
+
+/// Reaches each workspace by itself, as a plan does.
+struct ByItself;
+
+impl Reroute for ByItself {
+    fn cluster(&self, spec: &mut ClusterSpec) {
+        spec.leave_endpoint();
+    }
+
+    fn hub(&self, _: &str, config: &ClusterConfig) -> ClusterConfig {
+        config.clone()
+    }
+
+    fn original(&self, config: ClusterConfig) -> ClusterConfig {
+        config
+    }
+}
+
+/// The provider has the metadata of bindings, so that a list of it takes no rule for `watch`, wherever the workspace is reached.
+#[tokio::test]
+async fn the_metadata_of_bindings_is_listed_without_a_watch() -> Result<()> {
+    let by_endpoint = KcpFleet::start(1, |_| ()).await?;
+    let by_itself = |builder: ManagerBuilder| builder.reroute(Arc::new(ByItself));
+    let by_itself = KcpFleet::start_with(1, |_| (), by_itself).await?;
+    for fleet in [by_endpoint, by_itself] {
+        let name = fleet.bind_on("root:a", 0)?;
+        let lists = Rule {
+            api_groups: vec!["*".into()],
+            ..rule(&["*"], &["list"], &["*"])
+        };
+        let client = fleet
+            .manager
+            .ready(&name)
+            .await?
+            .client(Grant::new([lists]));
+        let metadata = ListOptions {
+            projection: Projection::Metadata,
+            ..ListOptions::default()
+        };
+        let bindings = GroupVersionKind::new("apis.kcp.io", "v1alpha2", "APIBinding");
+        let page = client.list(&bindings, &metadata).await?;
+        assert_eq!(page.items.len(), 1);
+        let maps = GroupVersionKind::new("", "v1", "ConfigMap");
+        let refused = client.list(&maps, &metadata).await.map(drop);
+        assert_eq!(refused.map_err(|error| error.code), Err(ApiCode::Denied));
+    }
     Ok(())
 }
 

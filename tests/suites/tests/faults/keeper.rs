@@ -1,10 +1,11 @@
 //! A reconciler that has something to keep right: [`Keeper`] holds `NAME-out` equal to every ConfigMap `NAME` that is marked.
 
+use fastrand::Rng;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use windlass_fleet::api::{ApplyOptions, GetOptions};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::source::{Enqueue, Watch};
@@ -15,6 +16,9 @@ use windlass_fleet::{
 
 /// The label of the objects that have a child.
 pub(crate) const MARK: &str = "source";
+
+/// The value of objects whose runs fail.
+pub(crate) const FAIL: &str = "fail";
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
@@ -40,9 +44,27 @@ struct Run {
 #[derive(Default)]
 pub(crate) struct Keeper {
     runs: Mutex<BTreeMap<Request, Vec<Run>>>,
+    /// How long runs take between what they read and what they write, at random. `None`: no time.
+    slow: Option<Mutex<Rng>>,
 }
 
+/// The longest that a slow run takes beside its calls.
+pub(crate) const SLOW: Duration = Duration::from_secs(4);
+
 impl Keeper {
+    /// One whose runs take up to [`SLOW`].
+    pub(crate) fn slow(seed: u64) -> Self {
+        Self {
+            slow: Some(Mutex::new(Rng::with_seed(seed))),
+            ..Self::default()
+        }
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        let rng = self.slow.as_ref()?;
+        Some(SLOW.mul_f64(rng.lock().f64()))
+    }
+
     /// The controller, with bounds of its own.
     pub(crate) fn controller(self: &Arc<Self>, options: ControllerOptions) -> Controller {
         let mut marked = Watch::new(config_map(), Enqueue::Primary);
@@ -52,7 +74,7 @@ impl Keeper {
             let keeper = keeper.clone();
             async move {
                 let _running = keeper.begin(&context.request);
-                reconcile(context).await
+                reconcile(context, keeper.pause()).await
             }
         };
         Controller::builder(ControllerName::new("keeper").expect("a valid name"))
@@ -131,7 +153,7 @@ impl Drop for Running {
     }
 }
 
-async fn reconcile(context: Context) -> Result<Action, Failure> {
+async fn reconcile(context: Context, pause: Option<Duration>) -> Result<Action, Failure> {
     let client = context.client(&Arc::new(Grant::all()));
     let key = &context.request.key;
     let read = async |name: &str| -> Result<Option<Value>, Failure> {
@@ -153,9 +175,16 @@ async fn reconcile(context: Context) -> Result<Action, Failure> {
     if source["metadata"].get("deletionTimestamp").is_some() {
         return Ok(Action::Done);
     }
+    if source["data"]["value"] == FAIL {
+        return Err(Failure::retry("the object has the value that fails"));
+    }
     let child = read(&child_of(&key.name)).await?;
     if child.is_some_and(|child| is_right(&source, &child)) {
         return Ok(Action::Done);
+    }
+    if let Some(pause) = pause {
+        // Not a wait: it makes the run slow.
+        tokio::time::sleep(pause).await;
     }
     let options = ApplyOptions {
         force: true,

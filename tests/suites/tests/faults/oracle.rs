@@ -6,11 +6,12 @@
 
 use crate::keeper::{MARK, child_of, is_right};
 use crate::rig::Rig;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 use windlass_apiserver::Cluster;
 use windlass_fleet::manager::KeyFilter;
 use windlass_harness::eventually;
@@ -18,6 +19,8 @@ use windlass_harness::eventually::Seen;
 
 /// How long after the last fault everything is right at the latest: the longest backoff of a watch and of a key, and some.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether everything stays right.
+const LOOKS: u32 = 100;
 /// Most differences that a failure names.
 const NAMED: usize = 10;
 
@@ -95,28 +98,24 @@ async fn stays(rig: &Rig, time: Duration) -> Result<()> {
             .collect()
     };
     let before = versions();
-    let (mut runs, mut until) = (rig.keeper.total(), Instant::now() + time);
-    let unlike = eventually(time + WITHIN, "no key to run for a time", || {
-        let (wrong, now) = (differences(rig), rig.keeper.total());
-        let (more, past) = (now - runs, Instant::now() >= until);
-        if more > 0 {
+    let (mut runs, end) = (rig.keeper.total(), Instant::now() + time + WITHIN);
+    let mut until = Instant::now() + time;
+    while Instant::now() < until {
+        let wrong = differences(rig)?;
+        if !wrong.is_empty() {
+            bail!("it did not stay as desired: {}", wrong.join("; "));
+        }
+        let now = rig.keeper.total();
+        if now > runs {
             // What was written last is seen once more.
             (runs, until) = (now, Instant::now() + time);
         }
-        async move {
-            match wrong {
-                Ok(wrong) if wrong.is_empty() && more > 0 => {
-                    Ok(Seen::NotYet(format!("{more} runs")))
-                }
-                Ok(wrong) if wrong.is_empty() && !past => Ok(Seen::NotYet("right so far".into())),
-                // Reported at once, not looked at until it is right again.
-                other => Ok(Seen::Yes(other)),
-            }
-        }
-    })
-    .await??;
-    if !unlike.is_empty() {
-        bail!("it did not stay as desired: {}", unlike.join("; "));
+        ensure!(
+            Instant::now() < end,
+            "keys go on running: {runs} runs so far"
+        );
+        // Not a wait: it looks that nothing changes, for a time.
+        sleep(time / LOOKS).await;
     }
     if versions() != before {
         bail!("somebody goes on writing what is right already");
@@ -128,15 +127,26 @@ async fn stays(rig: &Rig, time: Duration) -> Result<()> {
 fn differences(rig: &Rig) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for cluster in rig.kept() {
-        differ_in(&rig.simulated(&cluster), &mut wrong)?;
+        differ_in(rig, &cluster, &mut wrong)?;
     }
     wrong.truncate(NAMED);
     Ok(wrong)
 }
 
-fn differ_in(cluster: &Cluster, wrong: &mut Vec<String>) -> Result<()> {
-    let objects = cluster
-        .list("v1", "ConfigMap", "default")
+fn differ_in(rig: &Rig, cluster: &str, wrong: &mut Vec<String>) -> Result<()> {
+    let (at, namespace) = rig.place(cluster);
+    differ_at(&at, namespace, cluster, wrong)
+}
+
+/// What is not as desired in a namespace of a server's cluster.
+pub(crate) fn differ_at(
+    at: &Cluster,
+    namespace: &str,
+    cluster: &str,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    let objects = at
+        .list("v1", "ConfigMap", namespace)
         .map_err(|error| anyhow!("{error:?}"))?;
     let name = |object: &Value| {
         object["metadata"]["name"]
@@ -151,7 +161,6 @@ fn differ_in(cluster: &Cluster, wrong: &mut Vec<String>) -> Result<()> {
         .into_iter()
         .map(|child| (name(&child), child))
         .collect();
-    let cluster = cluster.name();
     for source in sources {
         let name = name(&source);
         match children.remove(&child_of(&name)) {

@@ -250,9 +250,9 @@ async fn no_reconciler_has_more_than_its_tenant_lets_each_have() -> Result<()> {
 
 #[tokio::test]
 async fn what_guests_compute_as_they_are_loaded_keeps_no_thread_of_the_host() -> Result<()> {
-    const COUNT: usize = 20;
+    const COUNT: usize = 6;
     /// What a guest may compute until it has described itself, in ticks of the system.
-    const EACH: u64 = 5;
+    const EACH: u64 = 50;
     let project = Project::new()?;
     let document = |number| {
         let name = format!("endless{number}");

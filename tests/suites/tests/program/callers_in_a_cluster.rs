@@ -9,29 +9,35 @@ use kube_client::Client;
 use kube_client::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value as Json, json};
 use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
 use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::{Finished, Program};
 use windlass_harness::testenv::{Environment, Server, Spec};
 
-const AUDIENCE: &str = "windlass.dev";
+pub(crate) const AUDIENCE: &str = "windlass.dev";
 /// The pod that the process runs in, as far as its server knows.
-const POD: &str = "windlass-0";
+pub(crate) const POD: &str = "windlass-0";
 /// Whom the commands are of.
 const PERSON: &str = "person";
 
 /// A process that reviews tokens, with the rights that `windlass rbac` prints and no others.
-struct Stage {
+pub(crate) struct Stage {
     environment: Environment,
-    client: Client,
-    project: Project,
+    pub(crate) client: Client,
+    pub(crate) project: Project,
     program: Program,
     http: Http,
 }
 
 impl Stage {
     async fn start() -> Result<Self> {
+        Self::of(reconciler("hello", &guest("hello"))).await
+    }
+
+    /// Of the document of a Reconciler `hello`.
+    pub(crate) async fn of(document: String) -> Result<Self> {
         let spec = Spec::new("alpha").with_user(USER).with_user(PERSON);
         let environment = Environment::start([spec]).await?;
         let server = environment.server("alpha");
@@ -43,7 +49,7 @@ impl Stage {
         let manager = "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: manager}\nspec:\n  \
              local: {kubeconfig: ./hub.kubeconfig}\n  admin: {authentication: TokenReview, metricsAuthentication: Token}\n  \
              leaderElection: {enabled: true, namespace: default}\n";
-        project.write_config(&[manager.to_owned(), reconciler("hello", &guest("hello"))])?;
+        project.write_config(&[manager.to_owned(), document])?;
         allow(&environment, &project, server, &["--local"], |roles| roles).await?;
         let args = ["run", "-f", "windlass.yaml", "--admin", "0.0.0.0:0"];
         let variables = [("POD_NAME", POD)];
@@ -77,12 +83,47 @@ impl Stage {
         .map(drop)
     }
 
-    fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         self.environment.server("alpha")
     }
 
+    pub(crate) fn kubectl(&self) -> PathBuf {
+        self.environment.binaries().kubectl()
+    }
+
+    /// The port of the process.
+    pub(crate) fn port(&self) -> Result<&str> {
+        let (_, port) = self.http.address.rsplit_once(':').context("a port")?;
+        Ok(port)
+    }
+
+    /// Creates objects.
+    async fn apply(&self, objects: &Json) -> Result<()> {
+        let args = ["apply", "-f", "-"];
+        kubectl(
+            &self.environment,
+            self.server(),
+            &args,
+            &objects.to_string(),
+        )
+        .await
+    }
+
+    /// Creates the pod, at an address of this machine.
+    pub(crate) async fn create_pod(&self) -> Result<()> {
+        self.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": "default"},
+            "spec": {"nodeName": "node", "containers": [{"name": "windlass", "image": "none"}]}}))
+            .await?;
+        let address = address_of_this_machine()?;
+        let status =
+            json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+        let status = status.to_string();
+        let patch = ["patch", "pod", POD, "--subresource=status", "-p", &status];
+        kubectl(&self.environment, self.server(), &patch, "").await
+    }
+
     /// A new token of a service account.
-    async fn token(&self, account: &str, audiences: &[&str]) -> Result<String> {
+    pub(crate) async fn token(&self, account: &str, audiences: &[&str]) -> Result<String> {
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"audiences": audiences, "expirationSeconds": 600}});
         let path = format!("/api/v1/namespaces/default/serviceaccounts/{account}/token");
@@ -144,7 +185,7 @@ impl Stage {
 
     /// A command of the person, through the API server.
     async fn command(&self, args: &[&str]) -> Result<Finished> {
-        let (_, port) = self.http.address.rsplit_once(':').context("a port")?;
+        let port = self.port()?;
         let usual = ["--kubeconfig", "person.kubeconfig", "--context", "alpha"];
         let place = ["-n", "default", "--port", port];
         let args = args.iter().copied().chain(usual).chain(place);
@@ -309,21 +350,7 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
         refused.stderr
     );
 
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": "default"},
-        "spec": {"nodeName": "node", "containers": [{"name": "windlass", "image": "none"}]}});
-    kubectl(
-        &stage.environment,
-        stage.server(),
-        &["apply", "-f", "-"],
-        &pod.to_string(),
-    )
-    .await?;
-    let address = address_of_this_machine()?;
-    let status =
-        json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
-    let status = status.to_string();
-    let patch = ["patch", "pod", POD, "--subresource=status", "-p", &status];
-    kubectl(&stage.environment, stage.server(), &patch, "").await?;
+    stage.create_pod().await?;
 
     eventually(SOON, "the clusters as the leader shows them", || async {
         let finished = stage.command(&as_viewer).await?;
@@ -394,7 +421,7 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
     );
 
     // The context, its cluster and its user are in files of their own, as kubectl merges them.
-    let (_, port) = stage.http.address.rsplit_once(':').context("a port")?;
+    let port = stage.port()?;
     let args = [
         "get",
         "keys",

@@ -103,6 +103,28 @@ async fn a_budget_that_lets_no_process_go_is_left_out() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+#[ignore = "needs real servers"]
+async fn processes_that_share_the_clusters_go_one_at_a_time() -> Result<()> {
+    let path = charts().join("windlass").display().to_string();
+    let values = "replicas=4,sharding.enabled=true";
+    let text = rendered(&["template", "a.b", &path, "--set", values]).await?;
+    let all = documents(&text)?;
+    let of = |kind: &str| all.iter().find(|one| one["kind"] == kind).context("one");
+    let budget = &of("PodDisruptionBudget")?["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert!(budget.get("minAvailable").is_none());
+    let config = of("ConfigMap")?["data"]["windlass.yaml"].as_str();
+    let config = config.context("the Manager")?;
+    // The name of a release may have a dot, and that of a sharding may not.
+    assert!(
+        config.contains("sharding:") && config.contains("name: a-b"),
+        "{config}"
+    );
+    assert!(!config.contains("leaderElection"), "{config}");
+    Ok(())
+}
+
 /// The Deployment that the chart renders with these values.
 async fn deployment(values: &str) -> Result<Json> {
     let path = charts().join("windlass").display().to_string();

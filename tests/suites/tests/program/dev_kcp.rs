@@ -152,6 +152,11 @@ async fn a_run_in_workspaces_alone_ends_when_idle_and_cases_look_into_them() -> 
     );
     let finished = Program::run(project.path(), ["test"], SOON).await?;
     finished.expect_code(0)?;
+    let crash = "test --crash --seed 1 --budget 6s -o json".split(' ');
+    let finished = Program::run(project.path(), crash, SOON).await?;
+    let told: Json = serde_json::from_str(&finished.expect_code(0)?.stdout)?;
+    let tried = told["cases"][0]["crash"]["tried"].as_u64();
+    assert!(tried > Some(0), "{told}");
     Ok(())
 }
 

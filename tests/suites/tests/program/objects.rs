@@ -53,6 +53,46 @@ impl ConfigMaps {
         Ok(())
     }
 
+    /// Creates one that a field manager holds by a finalizer.
+    pub(crate) async fn create_held(
+        &self,
+        name: &str,
+        manager: &str,
+        finalizer: &str,
+    ) -> Result<()> {
+        let held = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "finalizers": [finalizer]},
+        });
+        let parameters = PostParams {
+            field_manager: Some(manager.to_owned()),
+            ..PostParams::default()
+        };
+        self.api
+            .create(&parameters, &serde_json::from_value(held)?)
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until one has these finalizers, or is gone.
+    pub(crate) async fn expect_finalizers(
+        &self,
+        name: &str,
+        expected: Option<&[&str]>,
+    ) -> Result<()> {
+        let wanted = expected.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
+        eventually(
+            SOON,
+            &format!("{name} to be held by {wanted:?}"),
+            || async {
+                let found = self.api.get_opt(name).await?;
+                let found = found.map(|found| found.metadata.finalizers.unwrap_or_default());
+                Ok(Seen::of(found, |found| *found == wanted))
+            },
+        )
+        .await
+        .map(drop)
+    }
+
     /// Creates one that the guest `test-calls` runs for.
     pub(crate) async fn run_script(&self, name: &str) -> Result<()> {
         let map = json!({

@@ -8,7 +8,6 @@ use serde_json::{Value as Json, json};
 use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::Program;
 use windlass_harness::testenv::Kcp;
 use windlass_harness::testenv::kcp::{Claim, Client, Export, Workspace};
 
@@ -174,18 +173,4 @@ async fn real_workspaces_are_planned_and_a_plan_writes_nothing_there() -> Result
     let kcp = Kcp::start(&[]).await?;
     let stage = Stage::set(kcp.client().await?, |path| kcp.kubeconfig(path));
     plans_what_then_happens(&stage.await?).await
-}
-
-#[tokio::test]
-async fn workspaces_that_are_being_initialized_are_not_planned() -> Result<()> {
-    let project = Project::new()?;
-    project.write(
-        "windlass.yaml",
-        "apiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {name: fresh}\n\
-         spec: {kcp: {from: {kubeconfig: kcp.kubeconfig}, initializingWorkspaces: {workspaceType: fresh}}}\n",
-    )?;
-    let plan = Program::run(project.path(), ["plan", "-f", "windlass.yaml"], SOON).await?;
-    let said = plan.expect_code(1)?.stderr;
-    ensure!(said.contains("Provider fresh cannot be copied"), "{said}");
-    Ok(())
 }

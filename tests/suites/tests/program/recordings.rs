@@ -36,7 +36,11 @@ async fn said(project: &Project, code: i32, args: &[&str]) -> Result<Finished> {
 }
 
 /// The recordings that are kept, once there is one for which something holds.
-async fn kept(project: &Project, address: &str, holds: impl Fn(&Json) -> bool) -> Result<Json> {
+pub(crate) async fn kept(
+    project: &Project,
+    address: &str,
+    holds: impl Fn(&Json) -> bool,
+) -> Result<Json> {
     eventually(SOON, "a recording", || async {
         let all = ask(project, address, &["get", "recordings"]).await?;
         let items = all["items"].as_array().cloned().unwrap_or_default();

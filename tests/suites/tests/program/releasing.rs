@@ -1,33 +1,39 @@
 //! Objects that are held by finalizers of a reconciler: the warning when it is removed, and the command that lets them go.
 
 use crate::faults::DEFINITION;
-use crate::hub::{SOON, object};
+use crate::hub::{Hub, SOON, object};
 use crate::memory_hub::MemoryHub;
 use crate::project::Project;
 use crate::running::{ask, fleet, start, table};
 use anyhow::{Context, Result};
 use kube_client::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
 };
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
+use windlass_harness::proxy::{Network, Proxy};
 use windlass_harness::testenv::{Environment, Spec, crds};
 
 const OWN: &str = "test.windlass.dev/crash";
 const OTHER: &str = "example.com/other";
 const KIND: &str = "Crash.test.windlass.dev";
 
-fn rules() -> Json {
+pub(crate) fn rules() -> Json {
     json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"], "namespaces": ["*"]},
         {"apiGroups": ["test.windlass.dev"], "resources": ["crashes"], "verbs": ["*"], "namespaces": ["*"]},
     ])
 }
+
+/// Candidates that take over within seconds.
+const ELECTION: &str = "  leaderElection: {enabled: true, namespace: default, name: test, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}\n";
 
 /// A document whose guest holds each Crash by a finalizer.
 fn document() -> String {
@@ -39,7 +45,7 @@ fn document() -> String {
 }
 
 /// The Crashes of a cluster.
-struct Crashes(Api<DynamicObject>);
+pub(crate) struct Crashes(Api<DynamicObject>);
 
 impl Crashes {
     /// Installs the kind.
@@ -51,7 +57,7 @@ impl Crashes {
         Ok(Self(Api::namespaced_with(client, "default", &resource)))
     }
 
-    async fn in_context(kubeconfig: &Path, context: &str) -> Result<Self> {
+    pub(crate) async fn in_context(kubeconfig: &Path, context: &str) -> Result<Self> {
         let options = KubeConfigOptions {
             context: Some(context.to_owned()),
             ..KubeConfigOptions::default()
@@ -62,7 +68,7 @@ impl Crashes {
     }
 
     /// Creates one, and waits until the guest holds it.
-    async fn create_held(&self, name: &str) -> Result<()> {
+    pub(crate) async fn create_held(&self, name: &str) -> Result<()> {
         let crash = json!({
             "apiVersion": "test.windlass.dev/v1", "kind": "Crash", "metadata": {"name": name}, "spec": {"text": "x"},
         });
@@ -72,7 +78,7 @@ impl Crashes {
     }
 
     /// Waits until one has these finalizers, or is gone.
-    async fn expect(&self, name: &str, finalizers: Option<&[&str]>) -> Result<()> {
+    pub(crate) async fn expect(&self, name: &str, finalizers: Option<&[&str]>) -> Result<()> {
         let wanted = finalizers.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
         eventually(
             SOON,
@@ -85,6 +91,56 @@ impl Crashes {
         )
         .await
         .map(drop)
+    }
+
+    /// Creates so many, and waits until the guest holds all.
+    async fn create_all_held(&self, count: usize) -> Result<()> {
+        for number in 0..count {
+            let crash = json!({
+                "apiVersion": "test.windlass.dev/v1", "kind": "Crash", "metadata": {"name": format!("c{number}")}, "spec": {"text": "x"},
+            });
+            let crash = serde_json::from_value(crash)?;
+            self.0.create(&PostParams::default(), &crash).await?;
+        }
+        self.expect_held(count).await
+    }
+
+    /// Creates one that another program holds, and not the guest.
+    async fn create_foreign(&self, name: &str) -> Result<()> {
+        let crash = json!({
+            "apiVersion": "test.windlass.dev/v1", "kind": "Crash", "spec": {"text": "x"},
+            "metadata": {"name": name, "finalizers": [OTHER]},
+        });
+        let crash = serde_json::from_value(crash)?;
+        self.0.create(&PostParams::default(), &crash).await?;
+        Ok(())
+    }
+
+    async fn all(&self) -> Result<Vec<DynamicObject>> {
+        Ok(self.0.list(&ListParams::default()).await?.items)
+    }
+
+    /// Waits until the guest holds so many.
+    async fn expect_held(&self, count: usize) -> Result<()> {
+        let own = |crash: &DynamicObject| {
+            let finalizers = crash.metadata.finalizers.iter().flatten();
+            finalizers.into_iter().any(|finalizer| finalizer == OWN)
+        };
+        eventually(SOON, &format!("{count} held objects"), || async {
+            let held = self.all().await?.into_iter().filter(own).count();
+            Ok(Seen::of(held, |held| *held == count))
+        })
+        .await
+        .map(drop)
+    }
+
+    /// The version of each by its name.
+    async fn versions(&self) -> Result<BTreeMap<String, String>> {
+        let of = |crash: DynamicObject| {
+            let version = crash.metadata.resource_version.unwrap_or_default();
+            (crash.metadata.name.unwrap_or_default(), version)
+        };
+        Ok(self.all().await?.into_iter().map(of).collect())
     }
 
     /// Adds a finalizer of another program.
@@ -301,5 +357,76 @@ async fn a_paused_reconciler_of_the_cluster_lets_objects_go_and_an_event_says_wh
     })?
     .filter(|message| message.ends_with("see windlass release team-a/x"))
     .context("the command")?;
+    Ok(())
+}
+
+/// The process that leads dies while it lets objects of two clusters go: those of alpha are, and beta does not answer.
+#[tokio::test]
+#[ignore = "needs real servers"]
+async fn a_release_whose_process_dies_in_the_middle_is_gone_on_with_by_the_next_one() -> Result<()>
+{
+    const MANY: usize = 60;
+    let hub = Hub::of(["hub", "alpha", "beta"].map(Spec::new), &[]).await?;
+    let (project, server) = (&hub.project, hub.environment.server("beta"));
+    let target = server.url().trim_start_matches("https://").parse()?;
+    let network = Proxy::start(target).await?;
+    let file = project.path().join("clusters/beta.kubeconfig");
+    let kubeconfig = std::fs::read_to_string(&file)?;
+    let proxied = format!("https://{}", network.address());
+    std::fs::write(&file, kubeconfig.replace(&server.url(), &proxied))?;
+    let alpha = Crashes::of(hub.environment.server("alpha").client().await?).await?;
+    let beta = Crashes::of(server.client().await?).await?;
+    hub.write_manager(ELECTION, &document())?;
+    let (mut first, leading) = start(project).await?;
+    first.line_with("\"leading\"", SOON).await?;
+    let (mut second, waiting) = start(project).await?;
+    alpha.create_all_held(MANY).await?;
+    beta.create_all_held(MANY).await?;
+    beta.hold_too("c0").await?;
+    hub.write_manager(ELECTION, "")?;
+    first
+        .line_with("objects hold finalizers of it", SOON)
+        .await?;
+    alpha.create_foreign("foreign").await?;
+    beta.create_foreign("foreign").await?;
+    let foreign = beta.versions().await?["foreign"].clone();
+
+    let args = ["release", "crash", "--yes"];
+    let error = refused(project, &waiting, &args).await?;
+    assert!(error.contains("another process leads"), "{error}");
+    network.set(Network::Frozen);
+    let flags = args.iter().copied().chain(["--admin", &leading]);
+    let releasing = Program::start(project.path(), flags)?;
+    alpha.expect_held(0).await?;
+    first.signal("KILL")?;
+    let broken = releasing.wait(SOON).await?.expect_code(1)?.stderr;
+    assert!(
+        broken.contains("let go for certain") && broken.contains("run the same command again"),
+        "{broken}"
+    );
+    beta.expect_held(MANY).await?;
+    let after = alpha.versions().await?;
+
+    network.set(Network::Well);
+    second.line_with("\"leading\"", SOON).await?;
+    eventually(SOON, "the rest to be let go", || async {
+        let flags = args.iter().copied().chain(["--admin", &waiting]);
+        let finished = Program::run(project.path(), flags, SOON).await?;
+        Ok(match finished.expect_code(0) {
+            Ok(finished) => Seen::Yes(finished.stdout),
+            Err(refused) => Seen::NotYet(refused.to_string()),
+        })
+    })
+    .await?;
+    beta.expect_held(0).await?;
+    beta.expect("c0", Some(&[OTHER])).await?;
+    assert_eq!(
+        alpha.versions().await?,
+        after,
+        "what was let go is written again"
+    );
+    assert_eq!(beta.versions().await?["foreign"], foreign);
+    let left = ask(project, &waiting, &["release", "crash"]).await?;
+    assert_eq!((&left["count"], &left["unread"]), (&json!(0), &json!([])));
     Ok(())
 }

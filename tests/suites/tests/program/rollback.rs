@@ -1,10 +1,12 @@
 //! A reconciler is rolled back to its previous revision, and keeps it until its guest's file changes, whichever process runs it.
 
+use crate::hub::{Hub, hello, tenant};
 use crate::memory_hub::{MemoryHub, Running, has, of_platform};
+use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
-use crate::running::{SOON, ask, client_of, fleet, start};
+use crate::running::{SOON, address_in, ask, client_of, fleet, start};
 use anyhow::{Context, Result};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
 use windlass_harness::eventually::{Seen, eventually};
@@ -209,20 +211,21 @@ async fn a_roll_back_outlives_the_process_and_is_undone_and_a_revision_can_be_na
 }
 
 /// Whether a process serves a revision because somebody rolled back to it.
-async fn rolled_back(hub: &MemoryHub, of: &Running, revision: &str) -> Result<()> {
+async fn rolled_back(project: &Project, of: &Running, revision: &str) -> Result<()> {
     let holds = |told: &Json| told["rolledBack"] == true && told["revision"] == revision;
-    told(&hub.project, &of.address, "the rolled back revision", holds)
+    told(project, &of.address, "the rolled back revision", holds)
         .await
         .map(drop)
 }
+
+const ELECTION: &str = "  leaderElection: {enabled: true, namespace: default, name: test, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}\n";
 
 #[tokio::test]
 async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_processes()
 -> Result<()> {
     let hub = MemoryHub::start().await?;
     replace(&hub.project, &guest("hello"))?;
-    let election = "  leaderElection: {enabled: true, namespace: default, name: test, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}\n";
-    hub.write_manager("windlass.yaml", election)?;
+    hub.write_manager("windlass.yaml", ELECTION)?;
     hub.put(of_platform("x", Json::Null))?;
     let mut first = hub.run("windlass.yaml", "cache").await?;
     first.program.line_with("\"leading\"", SOON).await?;
@@ -251,7 +254,7 @@ async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_pr
     let status = hub.status("x", "the reason", is_rolled_back).await?;
     assert!(has(&status, "Loaded False RolledBack"), "{status}");
     assert_eq!(status["rollback"]["revision"], good.as_str(), "{status}");
-    rolled_back(&hub, &second, &good).await?;
+    rolled_back(&hub.project, &second, &good).await?;
 
     // The leader dies, and so does the next one.
     drop(first);
@@ -261,7 +264,7 @@ async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_pr
     let third = hub.run("windlass.yaml", "cache").await?;
     hub.alpha.ask("b", "world").await?;
     hub.alpha.expect_greeted("b").await?;
-    rolled_back(&hub, &third, &good).await?;
+    rolled_back(&hub.project, &third, &good).await?;
 
     // A process that cannot have the revision does not serve the one that it was rolled back from.
     drop(third);
@@ -282,5 +285,53 @@ async fn a_roll_back_of_an_object_is_followed_by_the_next_leader_and_by_later_pr
     assert_ne!(reply["revision"], good.as_str());
     let status = hub.status("x", "the guest of the file", ready).await?;
     assert_eq!(status["rollback"], Json::Null, "{status}");
+    Ok(())
+}
+
+/// The leader dies in the middle: the next one keeps to the revision, and undoes it when it is asked.
+#[tokio::test]
+#[ignore = "needs real servers"]
+async fn a_roll_back_on_a_real_server_outlives_the_process_that_leads() -> Result<()> {
+    let hub = Hub::start(&["alpha"], &["team-a"]).await?;
+    hub.install().await?;
+    replace(&hub.project, &guest("hello"))?;
+    hub.write_manager(ELECTION, "")?;
+    let file = hub.project.path().join("windlass.yaml");
+    let shared = format!("{:?}", guest("hello"));
+    let own = fs::read_to_string(&file)?.replace(&shared, "./guest.wasm");
+    fs::write(&file, own)?;
+    hub.create(tenant("a", "team-a", json!({"names": ["alpha*"]})))
+        .await?;
+    let reconciler = hello("team-a/x");
+    hub.create(reconciler.clone()).await?;
+    let start = async || -> Result<Running> {
+        let args = "run --from-cluster -f windlass.yaml --admin 127.0.0.1:0 --cache cache";
+        let mut program = Program::start(hub.project.path(), args.split(' '))?;
+        let address = address_in(&program.line_with("admin endpoints", SOON).await?)?;
+        Ok(Running { program, address })
+    };
+    let mut first = start().await?;
+    first.program.line_with("\"leading\"", SOON).await?;
+    let mut second = start().await?;
+    let status = hub.expect(&reconciler, "Ready True Reconciling").await?;
+    let good = text(&status, "revision");
+    let serves = |told: &Json| told["revision"] == good.as_str();
+    told(&hub.project, &second.address, "the first guest", serves).await?;
+    replace(&hub.project, &guest("test-panic"))?;
+    let swapped = |told: &Json| told["previous"] == good.as_str();
+    for of in [&first, &second] {
+        told(&hub.project, &of.address, "the new guest", swapped).await?;
+    }
+    ask(&hub.project, &first.address, &["rollback", "team-a/x"]).await?;
+    drop(first);
+    hub.expect(&reconciler, "Ready True RolledBack").await?;
+    second.program.line_with("\"leading\"", SOON).await?;
+    rolled_back(&hub.project, &second, &good).await?;
+    let alpha = ConfigMaps::of(hub.environment.server("alpha").client().await?);
+    alpha.ask("a", "world").await?;
+    alpha.expect_greeted("a").await?;
+    let undo = ["rollback", "team-a/x", "--undo"];
+    let reply = ask(&hub.project, &second.address, &undo).await?;
+    assert_ne!(reply["revision"], good.as_str());
     Ok(())
 }

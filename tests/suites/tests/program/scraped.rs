@@ -15,13 +15,15 @@ use windlass_harness::guests::guest;
 use windlass_harness::testenv;
 
 /// Panels about what does not happen here: their answers may be empty.
-const QUIET: [&str; 6] = [
+const QUIET: [&str; 8] = [
     "Alerts that fire",
     "Failures by blame and reason",
     "Traps and other failures of guests",
     "Limits that guests hit",
     "Clusters that throttle",
     "Who leads",
+    "Shards held",
+    "Shards without an owner",
 ];
 
 /// A Prometheus that scrapes one address every second, with the alerts of this repository. It is killed when this is dropped.

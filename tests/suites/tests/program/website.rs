@@ -53,14 +53,6 @@ async fn websites_live_the_same_life_in_all_languages() -> Result<()> {
         let folder = example().join(folder);
         let tested = languages::windlass(&folder, ["test", "--timeout", "900s"]).await?;
         tested.expect_code(0)?;
-        // What is tried first are faults at writes, which are the same in all languages.
-        if folder.ends_with("rust") {
-            let args = "test --crash --case site --budget 8s --seed 1 -o json";
-            let crashed = languages::windlass(&folder, args.split(' ')).await?;
-            let report: Json = serde_json::from_str(&crashed.expect_code(0)?.stdout)?;
-            let tried = report["cases"][0]["crash"]["tried"].as_u64();
-            assert!(tried > Some(5), "{report}");
-        }
         lives.push(live(&folder).await.context(folder.display().to_string())?);
     }
     for life in &lives {

@@ -24,6 +24,7 @@ pub(crate) struct Entry {
     pub(crate) at: Instant,
     pub(crate) deed: Deed,
     pub(crate) who: String,
+    pub(crate) cluster: String,
 }
 
 /// Watches every request, and slows reconcilers' writes down if that is asked for.
@@ -53,11 +54,12 @@ impl Witness {
             .count()
     }
 
-    fn note(&self, deed: Deed, who: String) {
+    fn note(&self, cluster: &str, deed: Deed, who: String) {
         self.entries.lock().push(Entry {
             at: Instant::now(),
             deed,
             who,
+            cluster: cluster.to_owned(),
         });
     }
 }
@@ -73,9 +75,9 @@ pub(crate) fn writer(call: &Call) -> Option<String> {
 }
 
 impl Hook for Witness {
-    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+    fn request(&self, cluster: &str, call: &Call) -> RequestVerdict {
         if let Some(writer) = writer(call) {
-            self.note(Deed::Write, writer);
+            self.note(cluster, Deed::Write, writer);
             match self.write_delay_ms.load(Ordering::SeqCst) {
                 0 => {}
                 delay => return RequestVerdict::Delay(Duration::from_millis(delay)),
@@ -84,15 +86,15 @@ impl Hook for Witness {
         RequestVerdict::Proceed
     }
 
-    fn answer(&self, _: &str, call: &Call, body: &Bytes) -> AnswerVerdict {
+    fn answer(&self, cluster: &str, call: &Call, body: &Bytes) -> AnswerVerdict {
         if let Some(writer) = writer(call) {
-            self.note(Deed::Written, writer);
+            self.note(cluster, Deed::Written, writer);
         }
         if call.resource == "leases" && matches!(call.verb, Verb::Create | Verb::Update) {
             let lease: Json = serde_json::from_slice(body).unwrap_or_default();
             if lease["kind"] == "Lease" {
                 let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-                self.note(Deed::Lease, holder.to_owned());
+                self.note(cluster, Deed::Lease, holder.to_owned());
             }
         }
         AnswerVerdict::Send

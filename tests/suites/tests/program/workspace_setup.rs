@@ -1,10 +1,12 @@
 //! The example `workspace-setup`: in memory by its README's commands as they are written, and on a real kcp.
 
 use crate::examples::USER;
+use crate::plan::said;
 use crate::readme;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use tokio::process::Command;
 use windlass_harness::eventually::{DEADLINE, Seen, eventually};
@@ -13,6 +15,14 @@ use windlass_harness::program::Program;
 use windlass_harness::testenv::{Binaries, Environment, Kcp, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
+
+/// What a plan would create and change, each line with its kind.
+async fn planned(folder: &Path) -> Result<Vec<String>> {
+    let plan = ["plan", "-f", "windlass.yaml", "-o", "json"];
+    let finished = Program::run(folder, plan, SOON).await?;
+    let report = serde_json::from_str(&finished.expect_code(0)?.stdout)?;
+    Ok(said(&report)?.into_keys().collect())
+}
 
 #[tokio::test]
 #[ignore = "needs kubectl"]
@@ -61,12 +71,17 @@ async fn a_real_workspace_is_filled_and_registered_and_leaves_the_register_at_it
         .output()
         .await?;
     ensure!(applied.status.success(), "{applied:?}");
-    let run = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
-    let program = Program::start(folder.path(), run)?;
-
     client
         .make_workspace("root", "blue", &platform.path, "project")
         .await?;
+    eventually(DEADLINE, "a plan for the workspace that begins", || async {
+        let planned = planned(folder.path()).await?;
+        Ok(Seen::of(planned, |planned| planned.len() == 5))
+    })
+    .await?;
+
+    let run = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
+    let program = Program::start(folder.path(), run)?;
     let blue = client.ready("root", "blue").await?;
     let quota = blue.at("api/v1/namespaces/apps/resourcequotas/small");
     let quota = client.get(&quota).await?.ok()?;

@@ -1,7 +1,9 @@
-//! Reads of one object, from caches and live. Entry point: [`Client::read_object`].
+//! Reads of one object, from caches and live. Entry points: [`Client::read_at_once`], and [`Client::read_on`] for a read that must wait.
 //!
 //! A store that covers the key answers a cached get, unless another store of the kind has a newer state or disagrees. If no store is
 //! certain, the read is live, so that `None` always means absent.
+//!
+//! Most reads are answered by a cache. The future of a read that waits has 4 KB, so it is made only when a read must wait.
 
 use super::Client;
 use super::target::{Awaited, Target, check_key, check_subresource};
@@ -13,39 +15,81 @@ use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The answer of a kind's stores for one key.
-enum Known {
+enum Known<T> {
     /// The object, or its certain absence.
-    Answer(Option<Object>),
+    Answer(Option<T>),
     /// A store that will be certain is still syncing.
     Syncing(Arc<Store>),
-    /// The stores disagree, or none would have the object for certain.
+    /// The stores disagree, or none would have the object for certain, or the caller asks for the server's own answer.
     Uncertain,
     /// The kind has no store.
     NoStore,
 }
 
+/// A read that passed all checks, and what is known without a wait.
+pub(super) struct Begun {
+    target: Target,
+    known: Known<Json>,
+}
+
 impl Client {
-    pub(super) async fn read_object(
+    /// Does all of a read that needs no wait. Breaks with the result, if the read has one then. Else [`Self::read_on`] does the rest.
+    pub(super) fn read_at_once(
         &self,
         kind: &GroupVersionKind,
         key: &ObjectKey,
         options: &GetOptions,
+    ) -> ControlFlow<Result<Option<Json>, ApiError>, Option<Begun>> {
+        let target = self.known_target(kind);
+        let begun = target.and_then(|target| {
+            let begin = |target| self.begin_read(target, key, options);
+            target.map(begin).transpose()
+        });
+        match begun {
+            Ok(Some(Begun {
+                known: Known::Answer(json),
+                ..
+            })) => ControlFlow::Break(Ok(json)),
+            Ok(begun) => ControlFlow::Continue(begun),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    }
+
+    /// The rest of a read. `None`: its resource is not known yet.
+    pub(super) async fn read_on(
+        &self,
+        begun: Option<Begun>,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
-        let target = self.target(kind).await?;
-        check_key(&target.resource, key)?;
-        check_subresource(options.subresource.as_deref())?;
+        let begun = match begun {
+            Some(begun) => begun,
+            None => self.begin_read(self.find_target(kind).await?, key, options)?,
+        };
+        self.await_answer(begun, key, options).await
+    }
+
+    /// Checks a read, and looks into the caches.
+    fn begin_read(
+        &self,
+        target: Target,
+        key: &ObjectKey,
+        options: &GetOptions,
+    ) -> Result<Begun, ApiError> {
         let subresource = options.subresource.as_deref();
+        check_key(&target.resource, key)?;
+        check_subresource(subresource)?;
         self.check_object(&target.resource, subresource, Verb::Get, key)?;
-        if let Some(made) = target.made() {
-            return self.get_made(&target, made, key, options);
-        }
-        if options.mode == ReadMode::Live || subresource.is_some() || target.is_live {
-            return self.get_live(&target, key, options).await;
-        }
-        self.get_cached(&target, key, options).await
+        let known = match target.made() {
+            Some(made) => Known::Answer(self.get_made(&target, made, key, options)?),
+            None => self.known(&target, key, options)?,
+        };
+        Ok(Begun { target, known })
     }
 
     /// An object that some cache holds, in its stored form, without a check of the grant: for the host's own use.
@@ -53,35 +97,50 @@ impl Client {
         self.cluster.held(kind, key)
     }
 
-    async fn get_cached(
+    /// What is known of an object without a wait, in the form that the caller gets.
+    fn known(
         &self,
         target: &Target,
         key: &ObjectKey,
         options: &GetOptions,
-    ) -> Result<Option<Json>, ApiError> {
-        let stored = &*self.part().stored_key(key)?;
-        loop {
-            match known(target, stored, options.projection) {
-                Known::Answer(object) => {
-                    let shown = object.and_then(|object| self.part().shown(object));
-                    return Ok(shown.map(|object| projected(&object, options.projection)));
-                }
-                Known::Syncing(store) => {
-                    if let Some(obstacle) = self.first_list(&store).await? {
-                        return self.get_without(obstacle, target, key, options).await;
-                    }
-                }
-                Known::Uncertain => return self.get_live(target, key, options).await,
-                Known::NoStore => {
-                    let store = self.store_for_read(target, key.namespace.as_deref())?;
-                    let Some(store) = store else {
-                        return self.get_live(target, key, options).await;
-                    };
-                    if let Some(obstacle) = self.first_list(&store).await? {
-                        return self.get_without(obstacle, target, key, options).await;
-                    }
-                }
+    ) -> Result<Known<Json>, ApiError> {
+        if options.mode == ReadMode::Live || options.subresource.is_some() || target.is_live {
+            return Ok(Known::Uncertain);
+        }
+        let stored = self.part().stored_key(key)?;
+        Ok(match look_up(target, &stored, options.projection) {
+            Known::Answer(object) => {
+                let shown = object.and_then(|object| self.part().shown(object));
+                Known::Answer(shown.map(|object| projected(&object, options.projection)))
             }
+            Known::Syncing(store) => Known::Syncing(store),
+            Known::Uncertain => Known::Uncertain,
+            Known::NoStore => Known::NoStore,
+        })
+    }
+
+    /// Waits for the answer of a read.
+    async fn await_answer(
+        &self,
+        begun: Begun,
+        key: &ObjectKey,
+        options: &GetOptions,
+    ) -> Result<Option<Json>, ApiError> {
+        let (target, mut known) = (&begun.target, begun.known);
+        loop {
+            let store = match known {
+                Known::Answer(json) => return Ok(json),
+                Known::Uncertain => return self.get_live(target, key, options).await,
+                Known::Syncing(store) => store,
+                Known::NoStore => match self.store_for_read(target, key.namespace.as_deref())? {
+                    Some(store) => store,
+                    None => return self.get_live(target, key, options).await,
+                },
+            };
+            if let Some(obstacle) = self.first_list(&store).await? {
+                return self.get_without(obstacle, target, key, options).await;
+            }
+            known = self.known(target, key, options)?;
         }
     }
 
@@ -196,7 +255,7 @@ pub(super) fn reaches(store: &StoreKey, namespace: Option<&str>, projection: Pro
 }
 
 /// Looks one object up in all stores of a kind.
-fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
+fn look_up(target: &Target, key: &ObjectKey, projection: Projection) -> Known<Object> {
     let namespace = key.namespace.as_deref();
     target
         .backend

@@ -58,12 +58,30 @@ impl Target {
 impl Client {
     /// Finds the resource of a kind. A group that no rule names is denied before discovery is asked.
     pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
+        match self.known_target(kind)? {
+            Some(target) => Ok(target),
+            None => self.find_target(kind).await,
+        }
+    }
+
+    /// As [`Self::target`], without a wait. `None`: call [`Self::find_target`], which waits.
+    pub(super) fn known_target(&self, kind: &GroupVersionKind) -> Result<Option<Target>, ApiError> {
         self.scope.check()?;
         check_kind(kind)?;
         let grant = self.grant();
         if !grant.names_group(&kind.group) {
             return Err(self.ungranted(&grant, kind));
         }
+        let known = self.cluster.backend().and_then(|backend| {
+            let resource = backend.resource(kind)?;
+            Some(self.target_of(backend, resource, false))
+        });
+        known.transpose()
+    }
+
+    /// The rest of [`Self::target`]: waits for the connection, and asks the server whether it serves the kind.
+    pub(super) async fn find_target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
+        let grant = self.grant();
         let backend = self.backend().await?;
         let (resource, is_live) = match backend.resource(kind) {
             Some(resource) => (resource, false),
@@ -80,6 +98,15 @@ impl Client {
                 found?
             }
         };
+        self.target_of(backend, resource, is_live)
+    }
+
+    fn target_of(
+        &self,
+        backend: Arc<Backend>,
+        resource: Arc<Resource>,
+        is_live: bool,
+    ) -> Result<Target, ApiError> {
         self.part().check_kind(&resource)?;
         self.cluster.check_claims(&resource)?;
         Ok(Target {

@@ -78,6 +78,24 @@ fn a_workspace_is_reached_by_itself_with_the_credentials_of_its_endpoint() {
     assert_eq!(copy.access().known_path(), own.access().url.path());
 }
 
+#[test]
+fn a_workspace_and_its_copy_tell_whether_it_begins_or_ends() {
+    for (service, begins, ends) in [
+        ("initializingworkspaces/abc:team", true, false),
+        ("terminatingworkspaces/abc:team", false, true),
+        ("apiexport/abc/widgets", false, false),
+    ] {
+        let url = format!("https://kcp/services/{service}/clusters/*");
+        let endpoint = ClusterConfig::from_url(&url).unwrap();
+        let own = endpoint.at_workspace("c1").unwrap();
+        let copy = ClusterConfig::of_copy("http://127.0.0.1:1/clusters/copy", "t", &own).unwrap();
+        for config in [endpoint, own, copy] {
+            let told = (config.is_of_initializing(), config.is_of_terminating());
+            assert_eq!(told, (begins, ends), "{service}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_only_read_is_sent_no_other_call() {
     let config = ClusterConfig::from_url("http://127.0.0.1:1").unwrap();

@@ -11,29 +11,27 @@
 
 use super::credentials::CredentialsError;
 use super::proxy::{Origin, ProxyError, ServerProxy};
+use super::stream::{OpenStream, Opened, Way};
 use crate::http::config::AllowServers;
 use crate::http::proxy::ProxyFromEnvironment;
 use futures::future::BoxFuture;
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt as _};
 
-/// A stream to a server: TCP, or TLS to its proxy.
-pub(super) type ServerStream = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A stream to a server: as it was opened, or TLS to its proxy.
+pub(super) type ServerStream = MaybeHttpsStream<TokioIo<Opened>>;
 
 /// Finds the addresses of a name.
 pub(super) type Resolver = BoxCloneSyncService<Name, Vec<SocketAddr>, BoxError>;
-
-type Tcp = HttpConnector<CheckedResolver>;
 
 /// Opens streams to one server. Cheap to clone.
 #[derive(Clone)]
@@ -44,7 +42,7 @@ pub(super) struct Connector {
 
 #[derive(Clone)]
 enum FirstHop {
-    Server(Tcp),
+    Server(Way),
     Proxy(Box<ToProxy>),
 }
 
@@ -53,11 +51,11 @@ enum FirstHop {
 struct ToProxy {
     proxy: ServerProxy,
     url: Uri,
-    connector: HttpsConnector<Tcp>,
+    connector: HttpsConnector<Way>,
 }
 
 impl Connector {
-    /// `proxy`: the server's proxy, with TLS for the connection to it. `timeout`: for a connection of TCP.
+    /// `proxy`: the server's proxy, with TLS for the connection to it. `timeout`: for a connection of TCP. `streams`: in place of TCP.
     ///
     /// # Errors
     /// [`CredentialsError::Proxy`].
@@ -66,16 +64,17 @@ impl Connector {
         proxy: Option<(ServerProxy, ClientConfig)>,
         resolver: Resolver,
         timeout: Duration,
+        streams: Option<Arc<dyn OpenStream>>,
     ) -> Result<Self, CredentialsError> {
-        let tcp = |allow_servers| {
+        let way = |allow_servers| {
             let resolver = CheckedResolver {
                 allow_servers,
                 resolver,
             };
-            tcp(resolver, timeout)
+            Way::new(streams, resolver, timeout)
         };
         let first_hop = match proxy {
-            None => FirstHop::Server(tcp(allow_servers.clone())),
+            None => FirstHop::Server(way(allow_servers.clone())),
             Some((proxy, tls)) => {
                 let checked = match proxy.origin() {
                     Origin::Kubeconfig => allow_servers.clone(),
@@ -86,7 +85,7 @@ impl Connector {
                 let https = https.https_or_http().enable_http1();
                 FirstHop::Proxy(Box::new(ToProxy {
                     url: proxy.url().map_err(|_| CredentialsError::Proxy)?,
-                    connector: https.wrap_connector(tcp(checked)),
+                    connector: https.wrap_connector(way(checked)),
                     proxy,
                 }))
             }
@@ -100,10 +99,10 @@ impl Connector {
     async fn open(self, server: Uri) -> Result<ServerStream, BoxError> {
         let host = server.host().unwrap_or_default();
         match self.first_hop {
-            FirstHop::Server(tcp) => {
+            FirstHop::Server(way) => {
                 // An address is not resolved, and so not seen by the resolver.
                 self.allow_servers.check_host(host)?;
-                Ok(MaybeHttpsStream::Http(tcp.oneshot(server).await?))
+                Ok(MaybeHttpsStream::Http(way.oneshot(server).await?))
             }
             FirstHop::Proxy(to_proxy) => {
                 let ToProxy {
@@ -172,7 +171,7 @@ impl ProxiedConnector {
         let proxy = proxy.map(|proxy| (ServerProxy::of_environment(proxy), self.tls));
         let name = proxy.as_ref().map(|(proxy, _)| proxy.to_string());
         let any = AllowServers::any();
-        let connector = Connector::new(any, proxy, system_resolver(), self.timeout)?;
+        let connector = Connector::new(any, proxy, system_resolver(), self.timeout, None)?;
         let opened = connector.open(server).await;
         opened.map_err(|cause| match name {
             Some(proxy) => ThroughProxy { proxy, cause }.into(),
@@ -195,15 +194,6 @@ impl Service<Uri> for ProxiedConnector {
     }
 }
 
-fn tcp(resolver: CheckedResolver, timeout: Duration) -> Tcp {
-    let mut tcp = HttpConnector::new_with_resolver(resolver);
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(timeout));
-    tcp.set_keepalive(Some(Duration::from_secs(30)));
-    tcp
-}
-
 /// The resolver of the system. It runs on the threads for blocking work.
 pub(super) fn system_resolver() -> Resolver {
     let resolver = GaiResolver::new().map_response(|addresses| addresses.collect::<Vec<_>>());
@@ -212,7 +202,7 @@ pub(super) fn system_resolver() -> Resolver {
 
 /// Gives only the addresses that may be connected to.
 #[derive(Clone)]
-struct CheckedResolver {
+pub(super) struct CheckedResolver {
     allow_servers: AllowServers,
     resolver: Resolver,
 }
@@ -263,7 +253,7 @@ mod tests {
         let tls = client_config(&Trust::Anyone, None).unwrap();
         let proxy = proxy.map(|proxy| (proxy, tls));
         let timeout = Duration::from_secs(10);
-        Connector::new(allow.clone(), proxy, resolver(addresses), timeout).unwrap()
+        Connector::new(allow.clone(), proxy, resolver(addresses), timeout, None).unwrap()
     }
 
     /// The error of a connection that must not be made.

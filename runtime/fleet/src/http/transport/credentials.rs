@@ -113,8 +113,8 @@ pub(super) async fn load(
             renew_at = Some(SystemTime::now() + TOKEN_FILE_LIFE);
         }
     }
-    // Reads files, the system's certificates among them.
-    let with_files = tokio::task::spawn_blocking(move || {
+    let has_files = reads_files(&access, proxy.as_ref());
+    let with_files = move || {
         inline_certificate(&mut access.user)?;
         let client_certificate = digest_certificate(&access.user);
         let tls = Tls {
@@ -125,9 +125,13 @@ pub(super) async fn load(
             },
         };
         Ok::<_, CredentialsError>((tls, client_certificate))
-    });
-    let joined = with_files.await.map_err(|_| CredentialsError::Ending)?;
-    let (tls, client_certificate) = joined?;
+    };
+    let (tls, client_certificate) = if has_files {
+        let joined = tokio::task::spawn_blocking(with_files).await;
+        joined.map_err(|_| CredentialsError::Ending)??
+    } else {
+        with_files()?
+    };
     let credentials = Credentials {
         headers,
         client_certificate,
@@ -177,6 +181,15 @@ async fn authorization(user: &User) -> Result<Option<(HeaderValue, bool)>, Crede
         return Ok(Some((sensitive(format!("Basic {pair}"))?, false)));
     }
     Ok(None)
+}
+
+/// Whether TLS needs files: those of a client certificate, of an authority, or of the system's.
+fn reads_files(access: &Access, proxy: Option<&ServerProxy>) -> bool {
+    let user = &access.user;
+    access.url.scheme_str() != Some("http")
+        || proxy.is_some()
+        || user.client_certificate.is_some()
+        || user.client_key.is_some()
 }
 
 async fn read_token(path: String) -> Result<String, CredentialsError> {

@@ -102,7 +102,8 @@ impl Dialer {
         let proxy = tls.proxy.as_ref().map(|(proxy, _)| proxy.clone());
         let allowed = access.allow_servers.clone();
         let timeout = options.connect_timeout;
-        let connector = Connector::new(allowed, tls.proxy, system_resolver(), timeout)?;
+        let streams = options.streams.clone();
+        let connector = Connector::new(allowed, tls.proxy, system_resolver(), timeout, streams)?;
         let url = &access.url;
         let authority = url.authority().map_or("", |a| a.as_str());
         let target = format!("{}://{authority}", url.scheme_str().unwrap_or("https"));
@@ -223,13 +224,11 @@ impl Dialer {
             MaybeHttpsStream::Http(stream) => stream,
             MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner(),
         };
-        let MaybeHttpsStream::Http(tcp) = stream else {
+        let MaybeHttpsStream::Http(stream) = stream else {
             return None;
         };
-        let address = tcp.inner().peer_addr().ok()?;
-        self.proxy
-            .is_none()
-            .then(|| server_addresses.note(address.ip()))
+        let address = stream.inner().peer()?;
+        self.proxy.is_none().then(|| server_addresses.note(address))
     }
 
     async fn speak(&self, io: Io) -> Result<Dialed, BoxError> {

@@ -1,7 +1,9 @@
 //! Limits of every call. Entry point: [`TransportOptions`].
 
+use super::stream::OpenStream;
 use crate::http::proxy::ProxyFromEnvironment;
 use crate::rate_limit::RateLimit;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits of every call. Defaults are in [`TransportOptions::default`].
@@ -9,6 +11,8 @@ use std::time::Duration;
 pub struct TransportOptions {
     /// Proxies for servers whose kubeconfig names none. Default: none.
     pub proxy: ProxyFromEnvironment,
+    /// Opens streams in place of sockets, for clusters in memory. Default: none.
+    pub streams: Option<Arc<dyn OpenStream>>,
     /// Time for a connection: DNS, TCP, the proxy and TLS. Default: 10 s.
     pub connect_timeout: Duration,
     /// Time for a whole call that is not a watch. Default: 30 s.
@@ -48,6 +52,7 @@ impl Default for TransportOptions {
     fn default() -> Self {
         Self {
             proxy: ProxyFromEnvironment::default(),
+            streams: None,
             connect_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(30),
             max_body: 64 << 20,

@@ -6,6 +6,7 @@
 use super::watch::{ActiveWatch, Visibility};
 use crate::cluster::Cluster;
 use crate::kind::GroupVersionKind;
+use crate::manager::leadership::Leadership;
 use crate::manager::registrations::{Registration, Registrations};
 use crate::manager::shared_queue::SharedQueue;
 use crate::name::ClusterName;
@@ -23,6 +24,7 @@ pub(super) type ByCluster = HashMap<ClusterName, Vec<Arc<ActiveWatch>>>;
 pub(in crate::manager) struct RunningWatches {
     queue: Arc<SharedQueue>,
     registrations: Arc<Registrations>,
+    leadership: Arc<Leadership>,
     /// Whether there is a provider, which decides what controllers engage by default.
     has_provider: AtomicBool,
     by_controller: Mutex<HashMap<ControllerId, ByCluster>>,
@@ -32,11 +34,13 @@ impl RunningWatches {
     pub(super) fn new(
         queue: Arc<SharedQueue>,
         registrations: Arc<Registrations>,
+        leadership: Arc<Leadership>,
         has_provider: bool,
     ) -> Self {
         Self {
             queue,
             registrations,
+            leadership,
             has_provider: AtomicBool::new(has_provider),
             by_controller: Mutex::default(),
         }
@@ -103,14 +107,16 @@ impl RunningWatches {
         drop(ended);
     }
 
-    /// Holds a controller's keys of a cluster until all its watches there are in step.
-    pub(super) fn settle(&self, registration: &Registration, cluster: &ClusterName) {
+    /// Holds a controller's keys of a cluster until all its watches there are in step, and this process owns the cluster.
+    pub(in crate::manager) fn settle(&self, registration: &Registration, cluster: &ClusterName) {
         // Locked until the queue knows, so that an older answer cannot follow a newer one, and no cluster that has left is named.
         let by_controller = self.by_controller.lock();
         let watches = by_controller
             .get(&registration.id)
             .and_then(|of| of.get(cluster));
-        let held = watches.is_some_and(|watches| !watches.iter().all(|watch| watch.is_in_step()));
+        let behind = watches.is_some_and(|watches| !watches.iter().all(|watch| watch.is_in_step()));
+        let controller = registration.controller();
+        let held = behind || self.leadership.holds_in(&controller, cluster);
         self.queue.hold_in_cluster(registration.id, cluster, held);
         drop(by_controller);
     }
@@ -136,11 +142,23 @@ impl RunningWatches {
         })
     }
 
+    /// Removes the keys of a controller in a cluster that stays in the fleet, and whose keys are not this process's any more.
+    pub(super) fn forget_keys(&self, controller: ControllerId, cluster: &ClusterName) {
+        self.queue.remove_in_cluster(controller, cluster);
+    }
+
     /// Removes the keys of a controller in a cluster that stays in the fleet, and in which the controller has no watch any more.
     pub(super) fn left(&self, controller: ControllerId, cluster: &ClusterName) {
-        self.queue.remove_in_cluster(controller, cluster);
+        self.forget_keys(controller, cluster);
         // Its mappers in other clusters may have asked for some of these keys.
         self.cluster_arrived(controller, cluster);
+    }
+
+    /// Whether the watches of all controllers in a cluster have their caches, or cannot have them.
+    pub(in crate::manager) fn are_in_step(&self, cluster: &ClusterName) -> bool {
+        let by_controller = self.by_controller.lock();
+        let mut each = by_controller.values().filter_map(|of| of.get(cluster));
+        each.all(|watches| watches.iter().all(|watch| watch.is_in_step()))
     }
 
     fn of(&self, controller: ControllerId) -> Vec<Arc<ActiveWatch>> {
@@ -213,12 +231,16 @@ impl RunningWatches {
 
     /// Enqueues every object of a controller again.
     pub(in crate::manager) fn enqueue_all(&self, controller: ControllerId) {
-        let watches = self.of(controller);
-        let any_primary = watches.iter().any(|watch| watch.is_primary());
-        let chosen = watches
-            .iter()
-            .filter(|watch| watch.is_primary() || !any_primary);
-        chosen.for_each(|watch| watch.enqueue_all());
+        enqueue(&self.of(controller));
+    }
+
+    /// Enqueues every object of a controller in a cluster again.
+    pub(in crate::manager) fn enqueue_in(&self, controller: ControllerId, cluster: &ClusterName) {
+        let by_controller = self.by_controller.lock();
+        let by_cluster = by_controller.get(&controller);
+        let watches = by_cluster.and_then(|of| of.get(cluster)).cloned();
+        drop(by_controller);
+        enqueue(&watches.unwrap_or_default());
     }
 
     /// Scans again for the requests that mappers of a controller made for a cluster while the cluster was away.
@@ -245,4 +267,13 @@ impl RunningWatches {
         let each = primary.map(|watch| (watch.kind(), watch.visibility(&request.key)));
         Some(each.collect())
     }
+}
+
+/// Enqueues the objects of watches, of the primary ones where there are such.
+fn enqueue(watches: &[Arc<ActiveWatch>]) {
+    let any_primary = watches.iter().any(|watch| watch.is_primary());
+    let chosen = watches
+        .iter()
+        .filter(|watch| watch.is_primary() || !any_primary);
+    chosen.for_each(|watch| watch.enqueue_all());
 }

@@ -10,7 +10,7 @@ use windlass_fleet::api::{ApiCode, ApiError, ListOptions, Projection, ReadMode};
 use windlass_fleet::{ClusterName, Grant, GroupVersionKind};
 
 impl Search {
-    /// Checks that objects may be let go: this process leads, and the reconciler does not work.
+    /// Checks that objects may be let go: no other process leads, and the reconciler does not work.
     ///
     /// # Errors
     /// [`Refusal::Impossible`]
@@ -20,8 +20,12 @@ impl Search {
         configuration: &Configuration,
     ) -> Result<(), Refusal> {
         let refused = |message: String| Err(Refusal::Impossible(message));
-        if let Some(election) = app.manager.election().filter(|election| !election.leads) {
-            let holder = election.holder;
+        // Each member of a sharding lets go what is in its own clusters.
+        let follows =
+            app.manager.shards().is_none() && !app.manager.works_on(&ClusterName::local());
+        if follows {
+            let holder = app.manager.owner_of(&ClusterName::local());
+            let holder = holder.as_deref().unwrap_or_default();
             return refused(format!(
                 "another process leads, {holder:?}, and only that one writes: call that one"
             ));

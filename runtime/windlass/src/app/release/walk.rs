@@ -156,7 +156,11 @@ impl Search {
     fn clusters(&self, app: &App, mut from: Cursor) -> Result<(Vec<Begun>, Cursor), Refusal> {
         let fleet = app.manager.fleet();
         let all = match &self.cluster {
-            None => fleet.clusters(),
+            None => {
+                let mut all = fleet.clusters();
+                all.retain(|cluster| !self.only_own || app.manager.works_on(cluster.name()));
+                all
+            }
             Some(name) => vec![fleet.cluster(name).ok_or_else(|| {
                 let name = name.as_str();
                 Refusal::Wrong(format!(
@@ -191,7 +195,7 @@ impl Search {
             Some(grant) => {
                 let writer = app.manager.leading_client_with(cluster, grant.clone());
                 if writer.is_none() {
-                    let why = "this process does not lead any more";
+                    let why = "another process works on it now";
                     found.lock().unread_because(cluster.name(), None, why);
                     return None;
                 }

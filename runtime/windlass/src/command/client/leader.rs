@@ -1,158 +1,131 @@
-//! The manager that leads in a cluster, called through the API server. Entry point: [`Leader::find`].
+//! The pods of a manager in a cluster, by its Leases. Entry point: [`find`].
 //!
-//! The Lease names the leader, which is a pod, and the API server passes requests on to the pod's port. It removes their `Authorization`, which
-//! is for itself. So the token for the manager goes in a header of its own.
+//! The Lease of an election names the pod that leads. The assignment of a sharding names no pod: each member has a Lease with its name.
 
-use crate::admin::TOKEN_HEADER;
+use super::members::Members;
+use super::pod::{Pod, Pods};
 use crate::cli::AdminArgs;
 use crate::command::api_server::ApiServer;
 use crate::config::kinds::ManagerSpec;
 use anyhow::{Context, Result, anyhow, bail};
-use bytes::Bytes;
-use hyper::StatusCode;
 use serde_json::{Value as Json, json};
-use windlass_fleet::api::{GetOptions, ReadMode, WriteOptions};
-use windlass_fleet::cluster::PodCall;
+use std::collections::BTreeSet;
+use windlass_fleet::api::{GetOptions, ListOptions, ReadMode, WriteOptions};
+use windlass_fleet::shard;
 use windlass_fleet::{Client, GroupVersionKind, ObjectKey};
 
 /// How long a token that this command makes is valid: the least that API servers allow.
 const VALID: u64 = 600;
 
-/// A pod that is called through its API server.
-pub(super) struct Leader {
-    server: ApiServer,
-    namespace: String,
-    pod: String,
-    port: u16,
-    token: String,
-    /// Of `kubectl`, for the same API server.
-    flags: String,
-    /// For people.
-    place: String,
+/// The pods that are called.
+pub(super) enum Found {
+    /// One does the work, or is named.
+    One(Pod),
+    /// Each works on its clusters.
+    Members(Members),
 }
 
-impl Leader {
-    /// Connects to the API server, finds the pod, and gets a token if there is none.
-    ///
-    /// # Errors
-    /// When the API server is not reached or refuses it, nobody leads, or no flag says how to get a token.
-    pub(super) async fn find(args: &AdminArgs, token: Option<String>) -> Result<Self> {
-        if token.is_none() && args.as_service_account.is_none() {
-            bail!(
-                "the manager wants a token: give --as-service-account NAME, or --token FILE with what kubectl create token NAME --audience {} prints",
-                args.audience
-            );
+/// Connects to the API server, finds the pods, and gets a token if there is none.
+///
+/// # Errors
+/// When the API server is not reached or refuses it, nobody leads, or no flag says how to get a token.
+pub(super) async fn find(args: &AdminArgs, token: Option<String>) -> Result<Found> {
+    if token.is_none() && args.as_service_account.is_none() {
+        bail!(
+            "the manager wants a token: give --as-service-account NAME, or --token FILE with what kubectl create token NAME --audience {} prints",
+            args.audience
+        );
+    }
+    let server = ApiServer::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let namespace = args.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| server.namespace.clone());
+    let client = &server.client;
+    let holders = match &args.pod {
+        Some(pod) => Holders::Leader(pod.clone()),
+        None => holders(client, &namespace, args.lease.as_deref()).await?,
+    };
+    let token = match (token, &args.as_service_account) {
+        (Some(token), _) => token,
+        (None, account) => {
+            let account = account.as_deref().unwrap_or_default();
+            token_of(client, &namespace, account, &args.audience).await?
         }
-        let server = ApiServer::connect(args.kubeconfig.as_deref(), args.context.as_deref());
-        let server = server.await?;
-        let namespace = args.namespace.clone();
-        let namespace = namespace.unwrap_or_else(|| server.namespace.clone());
-        let client = &server.client;
-        let pod = match &args.pod {
-            Some(pod) => pod.clone(),
-            None => leading(client, &namespace, args.lease.as_deref()).await?,
-        };
-        let token = match (token, &args.as_service_account) {
-            (Some(token), _) => token,
-            (None, account) => {
-                let account = account.as_deref().unwrap_or_default();
-                token_of(client, &namespace, account, &args.audience).await?
-            }
-        };
-        let port = args.port.unwrap_or(ManagerSpec::DEFAULT_ADMIN.port());
-        Ok(Self {
-            place: format!("{namespace}/{pod}:{port}"),
-            flags: flags(args),
-            server,
-            namespace,
-            pod,
-            port,
-            token,
-        })
+    };
+    let (names, is_sharded) = match holders {
+        Holders::Leader(name) => (BTreeSet::from([name]), false),
+        Holders::Members(names) => (names, true),
+    };
+    let mut pods = Pods::of(args, server, namespace, token, names);
+    if is_sharded {
+        return Ok(Found::Members(Members::new(pods)));
     }
-
-    /// Namespace, pod and port, for people.
-    pub(super) fn place(&self) -> &str {
-        &self.place
-    }
-
-    pub(super) fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// The command that forwards a port of this machine to the pod, and where the pod is then.
-    pub(super) fn forwarded(&self) -> (String, String) {
-        let Self {
-            namespace,
-            pod,
-            port,
-            flags,
-            ..
-        } = self;
-        let forward = format!("kubectl{flags} port-forward -n {namespace} pod/{pod} {port}");
-        (forward, format!("127.0.0.1:{port}"))
-    }
-
-    pub(super) async fn exchange(
-        &self,
-        path: &str,
-        body: Option<Bytes>,
-    ) -> Result<(StatusCode, Bytes)> {
-        let call = PodCall {
-            namespace: self.namespace.clone(),
-            pod: self.pod.clone(),
-            port: self.port,
-            path: path.to_owned(),
-            header: Some((TOKEN_HEADER, self.token.clone())),
-            body,
-        };
-        let answer = self.server.client.call_pod(call).await;
-        let answer = answer.map_err(|error| anyhow!(error.message));
-        let answer = answer.with_context(|| format!("call the pod {}", self.place))?;
-        Ok((StatusCode::from_u16(answer.status)?, answer.body))
-    }
+    let pod = pods.pop().context("no pod is named")?;
+    Ok(Found::One(pod))
 }
 
-/// The flags with which `kubectl` asks the same API server.
-fn flags(args: &AdminArgs) -> String {
-    let kubeconfig = args
-        .kubeconfig
-        .as_ref()
-        .map(|path| path.display().to_string());
-    let flags = [
-        ("--kubeconfig", kubeconfig),
-        ("--context", args.context.clone()),
-    ];
-    let given = flags.into_iter().filter_map(|(flag, value)| {
-        // In single quotes a shell takes everything as it is but those.
-        let value = value?.replace('\'', r"'\''");
-        Some(format!(" {flag} '{value}'"))
-    });
-    given.collect()
+/// The pods that Leases name.
+enum Holders {
+    Leader(String),
+    Members(BTreeSet<String>),
 }
 
-/// The pod that holds the Lease.
-async fn leading(client: &Client, namespace: &str, lease: Option<&str>) -> Result<String> {
-    let lease = lease.unwrap_or(ManagerSpec::DEFAULT_LEASE);
-    let kind = GroupVersionKind::new("coordination.k8s.io", "v1", "Lease");
-    let key = ObjectKey::namespaced(namespace, lease);
+fn lease() -> GroupVersionKind {
+    GroupVersionKind::new("coordination.k8s.io", "v1", "Lease")
+}
+
+/// The pod that holds the Lease, or the members whose assignment it is.
+async fn holders(client: &Client, namespace: &str, name: Option<&str>) -> Result<Holders> {
+    let name = name.unwrap_or(ManagerSpec::DEFAULT_LEASE);
+    let key = ObjectKey::namespaced(namespace, name);
     let options = GetOptions {
         mode: ReadMode::Live,
         ..GetOptions::default()
     };
-    let found = client.get(&kind, &key, &options).await;
+    let found = client.get(&lease(), &key, &options).await;
     let found = found.map_err(|error| anyhow!(error.message));
-    let found = found.with_context(|| format!("read the Lease {namespace}/{lease}"))?;
+    let found = found.with_context(|| format!("read the Lease {namespace}/{name}"))?;
     let Some(found) = found else {
         bail!(
-            "there is no Lease {namespace}/{lease}: name the namespace with -n, or the Lease with --lease, or a pod with --pod"
+            "there is no Lease {namespace}/{name}: name the namespace with -n, or the Lease with --lease, or a pod with --pod"
         );
     };
     let found: Json = serde_json::from_slice(&found)?;
+    if found["metadata"]["labels"][shard::LABEL] == name {
+        let members = members(client, namespace, name).await?;
+        return Ok(Holders::Members(members));
+    }
     let holder = found["spec"]["holderIdentity"].as_str().unwrap_or_default();
-    pod_of(holder).with_context(|| {
-        format!("the Lease {namespace}/{lease} is held by {holder:?}, which names no pod: try again soon, or name a pod with --pod")
-    })
+    let pod = pod_of(holder).with_context(|| {
+        format!("the Lease {namespace}/{name} is held by {holder:?}, which names no pod: try again soon, or name a pod with --pod")
+    })?;
+    Ok(Holders::Leader(pod))
+}
+
+/// The members of a sharding: each is named as its pod.
+async fn members(client: &Client, namespace: &str, name: &str) -> Result<BTreeSet<String>> {
+    let mut options = ListOptions {
+        namespace: Some(namespace.to_owned()),
+        label_selector: Some(format!("{}={name}", shard::LABEL)),
+        mode: ReadMode::Live,
+        ..ListOptions::default()
+    };
+    let mut names = BTreeSet::new();
+    loop {
+        let page = client.list(&lease(), &options).await;
+        let page = page.map_err(|error| anyhow!(error.message));
+        let page =
+            page.with_context(|| format!("list the Leases of the members of {namespace}/{name}"))?;
+        let leases = page.items.iter();
+        names.extend(leases.filter_map(|lease| Some(shard::member_of(lease, name)?.to_string())));
+        options.continue_token = page.continue_token;
+        if options.continue_token.is_none() || names.len() > shard::MAX_MEMBERS {
+            break;
+        }
+    }
+    if names.is_empty() {
+        bail!("the Lease {namespace}/{name} has no members: no process runs");
+    }
+    Ok(names)
 }
 
 /// The pod of a candidate: its name stands before the part that no other process has.

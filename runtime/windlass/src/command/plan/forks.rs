@@ -3,28 +3,19 @@
 //! Two managers have to do with them. One reaches the real clusters, runs no reconciler, and has the right to get, list and watch. The
 //! rehearsal's own reaches the copies, which ask the first one for what they do not hold.
 
+use super::reads::{Reads, allowing};
 use crate::admin::token_file;
 use anyhow::{Context, Result};
-use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_apiserver::{Budget, Change, Cluster, Origin, OriginError, Server};
-use windlass_fleet::cluster::{ClusterConfig, RefusedClaims, Scope};
+use windlass_apiserver::{Budget, Change, Cluster, Server};
+use windlass_fleet::cluster::{ClusterConfig, Scope};
 use windlass_fleet::engage::{ClusterSpec, Reroute};
-use windlass_fleet::grant::{Grant, Rule};
 use windlass_fleet::manager::{Manager, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{Client, ClusterName};
-
-/// How long a copy waits until the cluster that it stands for is engaged.
-const ENGAGING: Duration = Duration::from_secs(10);
-/// How often it looks meanwhile.
-const MOMENT: Duration = Duration::from_millis(10);
 
 /// The copies of one rehearsal. With this value all of them end.
 pub(super) struct Forks {
@@ -126,9 +117,9 @@ impl Forks {
         Some(cluster.client(allowing(&["create", "update", "delete"])))
     }
 
-    /// The place of the copy of a server, which is made unless there is one. `refused`: what its owner does not let it be read. A configuration
-    /// may lead to a copy already: a provider may have it of the hub.
-    fn of(&self, config: &ClusterConfig, refused: &Arc<RefusedClaims>, known: &mut Known) -> usize {
+    /// The place of the copy of a server, which is made unless there is one. `read`: how the server is read. A configuration may lead to a copy
+    /// already: a provider may have it of the hub.
+    fn of(&self, config: &ClusterConfig, read: &ClusterSpec, known: &mut Known) -> usize {
         let url = config.server();
         let mut forks = known.forks.iter();
         let found = forks.position(|fork| {
@@ -138,8 +129,7 @@ impl Forks {
             let fork = &mut known.forks[place];
             if fork.url != url && !fork.config.same(config) {
                 fork.config = config.clone();
-                let spec = ClusterSpec::new(fork.name.clone(), config.clone());
-                self.real.put(spec);
+                self.real.put(named(fork.name.clone(), read));
             }
             return place;
         }
@@ -147,15 +137,10 @@ impl Forks {
         let taken = known.forks.iter().any(|fork| fork.config.server() == url);
         let name = ClusterName::new(&url).ok().filter(|_| !taken);
         let name = name.unwrap_or_else(|| numbered(place));
-        let origin = Reads {
-            reads: self.reads.clone(),
-            name: name.clone(),
-            refused: refused.clone(),
-        };
+        let origin = Reads::new(self.reads.clone(), name.clone(), read);
         let (called, budget) = (format!("copy-{place}"), self.budget.clone());
         let copy = self.server.fork(&called, Arc::new(origin), budget);
-        self.real
-            .put(ClusterSpec::new(name.clone(), config.clone()));
+        self.real.put(named(name.clone(), read));
         known.forks.push(Fork {
             name,
             config: config.clone(),
@@ -174,6 +159,14 @@ impl Forks {
         let way = ClusterConfig::of_copy(url, &self.token, config);
         // The URL is one of the server, which is valid. No error may lead to the real cluster.
         way.unwrap_or_else(|_| config.nowhere())
+    }
+}
+
+/// What is read, under the name of its copy.
+fn named(name: ClusterName, read: &ClusterSpec) -> ClusterSpec {
+    ClusterSpec {
+        scope: read.scope.clone(),
+        ..ClusterSpec::new(name, read.config.clone())
     }
 }
 
@@ -205,10 +198,15 @@ impl Known {
 
 impl Reroute for Forks {
     fn cluster(&self, spec: &mut ClusterSpec) {
+        let at_endpoint = spec.clone();
         // Objects of several workspaces may have one name, so that one copy cannot hold them.
         spec.leave_endpoint();
+        let config = &at_endpoint.config;
+        // One that begins or ends does not say by itself what it serves.
+        let is_of_type = config.is_of_initializing() || config.is_of_terminating();
+        let read = if is_of_type { &at_endpoint } else { &*spec };
         let mut known = self.known.lock();
-        let place = self.of(&spec.config, &spec.refused_claims, &mut known);
+        let place = self.of(&spec.config, read, &mut known);
         known
             .clusters
             .insert(spec.name.clone(), (place, spec.scope.clone()));
@@ -221,7 +219,8 @@ impl Reroute for Forks {
             return config.only_reading();
         }
         let mut known = self.known.lock();
-        let place = self.of(config, &Arc::default(), &mut known);
+        let read = ClusterSpec::new(ClusterName::local(), config.clone());
+        let place = self.of(config, &read, &mut known);
         known.hubs.insert(place, provider.to_owned());
         self.way(place, config, &known)
     }
@@ -235,89 +234,6 @@ impl Reroute for Forks {
     }
 }
 
-/// Reads of one real cluster.
-struct Reads {
-    reads: ManagerHandle,
-    name: ClusterName,
-    /// What the owner of a workspace does not let it be read.
-    refused: Arc<RefusedClaims>,
-}
-
-impl Reads {
-    async fn answer(&self, path: String, accept: &'static str) -> Result<Bytes, OriginError> {
-        let engaged = async {
-            loop {
-                if let Some(cluster) = self.reads.fleet().cluster(&self.name) {
-                    return cluster;
-                }
-                tokio::time::sleep(MOMENT).await;
-            }
-        };
-        let collection = collection(&path);
-        let asked = path.clone();
-        let unreachable = |why: String| OriginError::Unreachable(why);
-        let cluster = tokio::time::timeout(ENGAGING, engaged).await;
-        let cluster = cluster.map_err(|_| unreachable(format!("{} is not engaged", self.name)))?;
-        let answer = cluster
-            .client(allowing(&["get", "list", "watch"]))
-            .read_raw(path, accept)
-            .await;
-        let (code, body) = answer.map_err(|error| unreachable(error.to_string()))?;
-        if (200..300).contains(&code) {
-            return Ok(body);
-        }
-        // The endpoint of all workspaces lacks such objects without a word, and so does a run.
-        let is_refused = code == 403 && self.refused.contains(&collection) && !is_namespace(&asked);
-        let code = if is_refused { 404 } else { code };
-        Err(OriginError::Answered { code, body })
-    }
-}
-
-/// Whether a path is one of a namespace. One that may not be read is there all the same.
-fn is_namespace(path: &str) -> bool {
-    let path = path.split('?').next().unwrap_or_default();
-    let name = path.strip_prefix("/api/v1/namespaces/");
-    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
-}
-
-/// The group and the plural that a path is about.
-fn collection(path: &str) -> (String, String) {
-    let path = path.split('?').next().unwrap_or_default();
-    let mut parts: Vec<&str> = path.split('/').skip(1).collect();
-    let group = match parts.first() {
-        Some(&"apis") if parts.len() > 1 => parts.remove(1),
-        _ => "",
-    };
-    let at = match parts.get(2) {
-        Some(&"namespaces") if parts.len() > 4 => 4,
-        _ => 2,
-    };
-    let plural = parts.get(at).copied().unwrap_or_default();
-    (group.to_owned(), plural.to_owned())
-}
-
-impl Origin for Reads {
-    fn read(
-        &self,
-        path: String,
-        accept: &'static str,
-    ) -> BoxFuture<'_, Result<Bytes, OriginError>> {
-        self.answer(path, accept).boxed()
-    }
-}
-
-/// The right to do this, and nothing else.
-fn allowing(verbs: &[&str]) -> Grant {
-    let all = || vec!["*".into()];
-    Grant::new([Rule {
-        api_groups: all(),
-        resources: all(),
-        verbs: verbs.iter().map(|verb| (*verb).into()).collect(),
-        namespaces: all(),
-        ..Rule::default()
-    }])
-}
-
 #[cfg(test)]
 impl ClusterChange {
     pub(super) fn of(cluster: &str, change: Change) -> Self {
@@ -325,31 +241,6 @@ impl ClusterChange {
             cluster: cluster.to_owned(),
             server: ClusterName::local(),
             change,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_names_a_group_and_a_plural() {
-        for (path, group, plural) in [
-            ("/api/v1/configmaps?limit=100", "", "configmaps"),
-            ("/api/v1/namespaces/a/configmaps/b", "", "configmaps"),
-            ("/api/v1/namespaces/a", "", "namespaces"),
-            ("/apis/x.dev/v1/boats", "x.dev", "boats"),
-            (
-                "/apis/x.dev/v1/namespaces/a/boats?limit=1",
-                "x.dev",
-                "boats",
-            ),
-            ("/apis/x.dev/v1", "x.dev", ""),
-            ("/apis", "", ""),
-        ] {
-            let expected = (group.to_owned(), plural.to_owned());
-            assert_eq!(collection(path), expected, "{path}");
         }
     }
 }

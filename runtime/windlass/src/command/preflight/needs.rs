@@ -83,12 +83,7 @@ impl<'a> Plan<'a> {
     /// What is asked in a cluster: first about the user of the credentials, then about each user whom a tenant impersonates. In the local
     /// cluster the manager records its own Events in the namespace `home`, unless it records them beside its Lease.
     pub(super) fn asks(&self, cluster: Member<'_>, home: &str) -> Vec<Ask> {
-        let election = &self.manager.leader_election;
-        let home = if election.enabled {
-            election.lease().0
-        } else {
-            home
-        };
+        let home = self.manager.shared_lease().map_or(home, |(home, _)| home);
         let side = if cluster.name.is_local() {
             Side::Local
         } else {

@@ -117,6 +117,8 @@ const BOUNDS: &[(&str, &str, Bound)] = &[
     ("AdminSpec", "allowHosts", Each("^[A-Za-z0-9._-]{1,253}$")),
     ("LeaderElectionSpec", "namespace", Text),
     ("LeaderElectionSpec", "name", Text),
+    ("ShardingSpec", "namespace", Text),
+    ("ShardingSpec", "name", Form(LABEL)),
     (
         "RegistriesSpec",
         "plainHttp",

@@ -251,6 +251,9 @@ fn the_chart_refuses_what_the_manager_refuses() {
         json!({"metrics": {"clusters": 100_001}}),
         json!({"leaderElection": {"enabled": "yes"}}),
         json!({"leaderElection": {"name": ""}}),
+        json!({"sharding": {"name": "a.b"}}),
+        json!({"sharding": {"weight": 0}}),
+        json!({"sharding": {"shards": 1025}}),
         json!({"registries": {"plainHttp": ["http://registry:5000"]}}),
         json!({"guests": {"hello": {}}}),
         json!({"guests": {"hello": {"path": "a.wasm", "digest": "x"}}}),
@@ -266,6 +269,7 @@ fn the_chart_refuses_what_the_manager_refuses() {
         json!({"admin": {"address": "[::]:8080", "metricsAuthentication": "Token", "audiences": ["a"]}}),
         json!({"drainTimeout": "1m30s", "transport": {"maxAnswer": 67_108_864, "maxEvent": "8Mi"}}),
         json!({"leaderElection": {"enabled": true, "leaseDuration": "30s", "renewDeadline": "20s"}}),
+        json!({"sharding": {"enabled": true, "name": "fleet", "weight": 30, "shards": 1024, "leaseDuration": "30s"}}),
         json!({"registries": {"plainHttp": ["registry.test:5000"], "certificateAuthority": "/ca.pem"}}),
         json!({"guests": {"hello": {"path": "/guests/hello.wasm"}}}),
         json!({"accessProviders": [{

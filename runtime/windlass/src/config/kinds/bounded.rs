@@ -206,7 +206,7 @@ macro_rules! whole_numbers {
     )*};
 }
 
-whole_numbers!(u32, usize);
+whole_numbers!(u8, u16, u32, usize);
 
 impl Measure for Bytes {
     fn of(steps: u64) -> Self {

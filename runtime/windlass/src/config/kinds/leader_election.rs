@@ -1,9 +1,10 @@
 //! Which of several processes works. Entry point: [`LeaderElectionSpec`].
 
+use crate::config::kinds::lease::LeaseFields;
 use crate::config::kinds::{Interval, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_fleet::election::{ElectionOptions, Timing};
+use windlass_fleet::election::ElectionOptions;
 
 /// Leader election: of several processes with the same documents one works, the others keep their caches warm. It needs a local
 /// cluster, where its Lease lives, and leave to get, create and update that.
@@ -25,37 +26,25 @@ pub(crate) struct LeaderElectionSpec {
 }
 
 impl LeaderElectionSpec {
-    pub(super) const DEFAULT: &'static str = "windlass";
+    fn fields(&self) -> LeaseFields<'_> {
+        LeaseFields {
+            path: "spec.leaderElection",
+            namespace: self.namespace.as_deref(),
+            name: self.name.as_deref(),
+            lease_duration: self.lease_duration,
+            renew_deadline: self.renew_deadline,
+            retry_period: self.retry_period,
+        }
+    }
 
     /// Refuses what cannot be honoured.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        for (field, text) in [("namespace", &self.namespace), ("name", &self.name)] {
-            if text.as_deref() == Some("") {
-                let path = format!("spec.leaderElection.{field}");
-                return Err(Refusal::new(path, "it is empty: name one, or leave it out"));
-            }
-        }
-        let timing = self.timing().check();
-        timing.map_err(|error| Refusal::new("spec.leaderElection", error.to_string()))
-    }
-
-    fn timing(&self) -> Timing {
-        let default = Timing::default();
-        let or =
-            |interval: Option<Interval>, default| interval.map_or(default, |interval| interval.0);
-        Timing {
-            lease_duration: or(self.lease_duration, default.lease_duration),
-            renew_deadline: or(self.renew_deadline, default.renew_deadline),
-            retry_period: or(self.retry_period, default.retry_period),
-        }
+        self.fields().check()
     }
 
     /// Namespace and name of the Lease.
     pub(crate) fn lease(&self) -> (&str, &str) {
-        (
-            self.namespace.as_deref().unwrap_or(Self::DEFAULT),
-            self.name.as_deref().unwrap_or(Self::DEFAULT),
-        )
+        self.fields().names()
     }
 
     /// The election that is asked for, if one is. This process stands in it under the name of its machine, for people, and what no
@@ -66,7 +55,7 @@ impl LeaderElectionSpec {
             let options = ElectionOptions::new(namespace, name);
             ElectionOptions {
                 candidate: format!("{machine}_{}", options.candidate),
-                timing: self.timing(),
+                timing: self.fields().timing(),
                 ..options
             }
         })

@@ -4,7 +4,9 @@ use crate::config::kinds::admin::AdminSpec;
 use crate::config::kinds::bounded::{GI, HOUR, MI, MINUTE, MS, SECOND};
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
+use crate::config::kinds::lease::LeaseFields;
 use crate::config::kinds::registries::RegistriesSpec;
+use crate::config::kinds::sharding::ShardingSpec;
 use crate::config::kinds::{
     AccessProviderSpec, Authentication, Bytes, Class, Interval, Refusal, Within,
 };
@@ -44,6 +46,8 @@ pub(crate) struct ManagerSpec {
     pub(crate) class: Option<Class>,
     /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
+    /// Each of several processes works on a part of the clusters.
+    pub(crate) sharding: ShardingSpec,
     /// How registries of images are reached.
     pub(crate) registries: RegistriesSpec,
     /// Guests that Reconcilers in the local cluster use by these names, each a `{path: ./hello.wasm}`. Default: none.
@@ -152,6 +156,13 @@ impl ManagerSpec {
         }
     }
 
+    /// Namespace and name of the Lease that several processes share, if they do.
+    pub(crate) fn shared_lease(&self) -> Option<(&str, &str)> {
+        let election = self.leader_election.enabled;
+        let election = election.then(|| self.leader_election.lease());
+        election.or_else(|| self.sharding.enabled.then(|| self.sharding.lease()))
+    }
+
     /// How long a stop waits for what is running, the default filled in.
     pub(crate) fn drain_timeout(&self) -> Duration {
         self.drain_timeout
@@ -182,6 +193,7 @@ impl ManagerSpec {
                 "spec.leaderElection",
                 self.leader_election != other.leader_election,
             ),
+            ("spec.sharding", self.sharding != other.sharding),
             ("spec.registries", self.registries != other.registries),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
@@ -192,7 +204,7 @@ impl ManagerSpec {
     pub(crate) const DEFAULT_ADMIN: SocketAddr =
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
     /// The name of the Lease when nothing else is said.
-    pub(crate) const DEFAULT_LEASE: &str = LeaderElectionSpec::DEFAULT;
+    pub(crate) const DEFAULT_LEASE: &str = LeaseFields::DEFAULT;
     /// How long a stop waits when nothing else is said.
     pub(crate) const DEFAULT_DRAIN: Interval = Interval::seconds(30);
 
@@ -215,7 +227,12 @@ impl ManagerSpec {
             let message = format!("{:?} has no execConfig: name its program", provider.name);
             return Err(Refusal::new("spec.accessProviders", message));
         }
-        self.leader_election.check()
+        if self.leader_election.enabled && self.sharding.enabled {
+            let message = "leaderElection is enabled too: in an election one process works, with shards each does; keep one of them";
+            return Err(Refusal::new("spec.sharding", message));
+        }
+        self.leader_election.check()?;
+        self.sharding.check()
     }
 }
 
@@ -247,6 +264,7 @@ impl TransportSpec {
         let size = |given: Option<Bytes>, otherwise| given.map_or(otherwise, Bytes::count);
         TransportOptions {
             proxy: default.proxy,
+            streams: default.streams,
             connect_timeout: time(
                 self.connect_timeout.map(Within::get),
                 default.connect_timeout,

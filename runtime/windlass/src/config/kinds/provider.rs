@@ -277,16 +277,6 @@ impl ProviderSpec {
         matches!(self.source(), Ok(Source::Kcp(_)))
     }
 
-    /// Whether these are workspaces that are being initialized, or that end.
-    pub(crate) fn is_of_workspace_types(&self) -> bool {
-        match self.source() {
-            Ok(Source::Kcp(kcp)) => {
-                kcp.initializing_workspaces.is_some() || kcp.terminating_workspaces.is_some()
-            }
-            _ => false,
-        }
-    }
-
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self, origin: Origin) -> Result<(), Refusal> {
         Class::check_in(self.class.as_ref(), origin)?;

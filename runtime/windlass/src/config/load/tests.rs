@@ -246,6 +246,16 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "4:24: spec.leaderElection of Manager x: a renew deadline of 10s leaves writes in flight no time before the lease ends after 10s: make it at most three quarters of the lease duration",
         ),
         (
+            "Manager",
+            "{sharding: {enabled: true, name: A}}",
+            "4:40: spec.sharding.name of Manager x: \"A\" is no name of a sharding: use 1 to 63 lower-case letters, digits and '-', with a letter or a digit at both ends",
+        ),
+        (
+            "Manager",
+            "{leaderElection: {enabled: true}, sharding: {enabled: true}}",
+            "4:51: spec.sharding of Manager x: leaderElection is enabled too: in an election one process works, with shards each does; keep one of them",
+        ),
+        (
             "Tenant",
             "{limits: {memory: lots}}",
             "4:25: spec.limits.memory of Tenant x: \"lots\" is not an amount of memory: write for example 512Mi or 1Gi",

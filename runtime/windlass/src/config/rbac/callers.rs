@@ -14,7 +14,7 @@ pub(crate) fn nonresource_url(path: &str) -> String {
 }
 
 /// ClusterRoles for callers: `NAME-view` reads, `NAME-edit` changes something and reads recordings as well, and `NAME-proxy`, which is to be bound in the
-/// manager's namespace, finds the leader, calls it through the API server, and makes tokens of service accounts.
+/// manager's namespace, finds the process to call by Leases, calls it through the API server, and makes tokens of service accounts.
 pub(crate) fn callers(name: &str) -> Vec<Json> {
     let read =
         json!({"nonResourceURLs": [nonresource_url("/api/v1/*"), "/metrics"], "verbs": ["get"]});
@@ -22,13 +22,13 @@ pub(crate) fn callers(name: &str) -> Vec<Json> {
     let contents =
         json!({"nonResourceURLs": [nonresource_url("/api/contents/v1/*")], "verbs": ["get"]});
     let change = [
-        "pause", "record", "release", "requeue", "resume", "rollback",
+        "drain", "pause", "record", "release", "requeue", "resume", "rollback",
     ];
     let change = change.map(|what| nonresource_url(&format!("/api/v1/{what}")));
     let change = json!({"nonResourceURLs": change, "verbs": ["post"]});
     let resources = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});
     let proxy = [
-        resources("coordination.k8s.io", "leases", &["get"]),
+        resources("coordination.k8s.io", "leases", &["get", "list"]),
         resources("", "pods/proxy", &["get", "create"]),
         resources("", "serviceaccounts/token", &["create"]),
     ];

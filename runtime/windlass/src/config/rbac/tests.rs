@@ -238,6 +238,18 @@ fn only_the_local_cluster_has_the_lease() {
     );
 }
 
+#[test]
+fn members_of_a_sharding_handle_all_leases_of_its_namespace() {
+    let manager: ManagerSpec = read("sharding: {enabled: true, namespace: ops}\n");
+    let printed = print(Side::Local, &[], &manager);
+    let leases = "  - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list, create, update, delete]}\n";
+    assert!(
+        printed.contains("metadata: {namespace: ops, name: w}") && printed.ends_with(leases),
+        "{printed}"
+    );
+    assert!(!print(Side::Members, &[], &manager).contains("leases"));
+}
+
 /// What a process needs to ask about callers of its API.
 const REVIEWS: &str = "  - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}\n  \
                        - {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}\n";
@@ -267,7 +279,7 @@ fn callers_are_granted_paths_that_not_every_user_may_get() {
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: api-edit}\nrules:\n  \
          - {nonResourceURLs: [\"/windlass/api/v1/*\", \"/metrics\"], verbs: [get]}\n  \
          - {nonResourceURLs: [\"/windlass/api/contents/v1/*\"], verbs: [get]}\n  \
-         - {nonResourceURLs: [\"/windlass/api/v1/pause\", \"/windlass/api/v1/record\", \"/windlass/api/v1/release\", \"/windlass/api/v1/requeue\", \"/windlass/api/v1/resume\", \"/windlass/api/v1/rollback\"], verbs: [post]}\n"
+         - {nonResourceURLs: [\"/windlass/api/v1/drain\", \"/windlass/api/v1/pause\", \"/windlass/api/v1/record\", \"/windlass/api/v1/release\", \"/windlass/api/v1/requeue\", \"/windlass/api/v1/resume\", \"/windlass/api/v1/rollback\"], verbs: [post]}\n"
     );
 }
 

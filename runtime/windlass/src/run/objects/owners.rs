@@ -1,6 +1,6 @@
 //! Whether another installation handles the objects of this class. Entry point: [`Owners::judge`].
 //!
-//! Each status names its owner: the Lease of the election under which it was written, or the process, if that is in no election.
+//! Each status names its owner: the Lease of the processes of which one wrote it, or the process, if that shares the work with no other.
 //! Another owner is at work while its heartbeats change.
 //!
 //! * A process that starts waits for each other Lease that it finds. So one whose processes have gone is waited for too.
@@ -26,7 +26,7 @@ pub(super) type Heartbeats = BTreeMap<String, (Option<Owner>, String)>;
 pub(super) struct Owner(String);
 
 impl Owner {
-    /// The Lease of an election.
+    /// The Lease of an election, or of the assignment of shards.
     pub(super) fn lease(namespace: &str, name: &str) -> Self {
         Self(format!("{namespace}/{name}"))
     }
@@ -147,7 +147,7 @@ impl Owners {
         Some(if owner.is_process() {
             format!(
                 "another process, which is in no election either ({owner}), handles the objects of this class, and this process waits until \
-                 it has been silent for six minutes: {remedy}, or name one election for both (spec.leaderElection)"
+                 it has been silent for six minutes: {remedy}, or name one election for both (spec.leaderElection), or one sharding (spec.sharding)"
             )
         } else {
             format!(

@@ -205,6 +205,7 @@ fn clusters_tell_their_state_and_what_is_cached() {
         state: "Degraded".to_owned(),
         reason: "refused".to_owned(),
         since_seconds: 7500,
+        owner: "windlass-1".to_owned(),
         server: "https://x:6443".to_owned(),
         connections: 2,
         objects: 1234,
@@ -214,8 +215,8 @@ fn clusters_tell_their_state_and_what_is_cached() {
     assert_eq!(
         lines(&clusters(&[view], true)),
         [
-            "CLUSTER STATE SINCE OBJECTS SIZE CONNECTIONS SERVER REASON",
-            "(local) Degraded 2h5m 1234 34 KiB 2 https://x:6443 refused",
+            "CLUSTER STATE SINCE OBJECTS SIZE CONNECTIONS OWNER SERVER REASON",
+            "(local) Degraded 2h5m 1234 34 KiB 2 windlass-1 https://x:6443 refused",
         ]
     );
 }

@@ -123,7 +123,7 @@ impl Door for CrashDoor {
 
     fn decide(&self, call: &HostCall<'_>) -> Fate {
         let description = Description::of(call.asked);
-        let cluster = name(call.cluster);
+        let cluster = self.name(call.cluster);
         let there = description.object.as_deref();
         let there = there.filter(|object| self.fleet.has(&cluster, object));
         let at = match there.and_then(|object| self.fleet.name_of(&cluster, object)) {
@@ -133,7 +133,7 @@ impl Door for CrashDoor {
         let request = if call.request.cluster == *call.cluster {
             call.request.key.to_string()
         } else {
-            format!("{}: {}", name(&call.request.cluster), call.request.key)
+            format!("{}: {}", self.name(&call.request.cluster), call.request.key)
         };
         let called = CallName {
             cluster,
@@ -165,6 +165,15 @@ impl Door for CrashDoor {
 }
 
 impl CrashDoor {
+    /// What steps call a cluster.
+    fn name(&self, cluster: &ClusterName) -> String {
+        if cluster.is_local() {
+            LOCAL.to_owned()
+        } else {
+            self.fleet.called(cluster.as_str())
+        }
+    }
+
     /// Lets all faults at a call strike. The last one that ends the call decides how.
     fn strike(&self, state: &mut State, call: &CallName, number: u32) -> Fate {
         let mut fate = Fate::Pass;
@@ -209,14 +218,6 @@ impl CrashDoor {
 
 fn end(done: bool, ending: Ending) -> Fate {
     Fate::End { done, ending }
-}
-
-fn name(cluster: &ClusterName) -> String {
-    if cluster.is_local() {
-        LOCAL.to_owned()
-    } else {
-        cluster.to_string()
-    }
 }
 
 fn error(code: ApiCode, http_status: u16, reason: &str, message: &str) -> ApiError {

@@ -27,6 +27,9 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(20);
 /// How many times in a row it must be so. The caches are compared with the servers each time.
 const IDLE_TIMES: u32 = 2;
 
+/// The same where Providers find workspaces of kcp: they learn of one by watches of their own, which nothing is compared with.
+const IDLE_TIMES_OF_WORKSPACES: u32 = 6;
+
 /// Instances of guests at a time: one key runs at a time.
 const INSTANCES: u32 = 32;
 
@@ -101,6 +104,10 @@ enum Part {
 
 impl Course {
     fn next(&mut self) -> Option<Then> {
+        // A Provider that reads the past does not know yet that something is left to do.
+        if let Some(wait) = self.fleet.behind() {
+            return Some(then(wait, Duration::ZERO, false));
+        }
         match self.part {
             Part::Steps => {
                 if let Some(Pause { wait, clock }) = self.script.next(&self.fleet) {
@@ -197,8 +204,6 @@ impl Stage {
             rewritten: Vec::new(),
         }));
         let report = self.processes(&fleet, &door, &course).await;
-        // The clusters hold the hook that holds them.
-        fleet.events();
         let Report {
             failing,
             problems,
@@ -251,7 +256,11 @@ impl Stage {
                 then: Some(Box::new(move || steps.lock().next())),
                 pace: Pace {
                     idle_interval: IDLE_INTERVAL,
-                    idle_times: IDLE_TIMES,
+                    idle_times: if self.seed.has_workspaces() {
+                        IDLE_TIMES_OF_WORKSPACES
+                    } else {
+                        IDLE_TIMES
+                    },
                     is_serial: true,
                 },
                 needs: None,
