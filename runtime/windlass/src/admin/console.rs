@@ -25,6 +25,7 @@ pub(super) fn is_page(path: &str) -> bool {
 
 pub(super) fn pages() -> Router<Arc<App>> {
     let page = |kind, text| get(move || async move { answer(kind, text) });
+    let script = |text| page("text/javascript; charset=utf-8", text);
     Router::new()
         .route(
             "/console",
@@ -46,17 +47,19 @@ pub(super) fn pages() -> Router<Arc<App>> {
         )
         .route(
             "/console/console.js",
-            page(
-                "text/javascript; charset=utf-8",
-                include_str!("console/console.js"),
-            ),
+            script(include_str!("console/console.js")),
+        )
+        .route(
+            "/console/elements.js",
+            script(include_str!("console/elements.js")),
         )
         .route(
             "/console/plots.js",
-            page(
-                "text/javascript; charset=utf-8",
-                include_str!("console/plots.js"),
-            ),
+            script(include_str!("console/plots.js")),
+        )
+        .route(
+            "/console/release.js",
+            script(include_str!("console/release.js")),
         )
 }
 

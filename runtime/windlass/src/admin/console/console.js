@@ -1,6 +1,8 @@
 // Asks the API again and again, and shows what it says. Entry point: the last line.
 
+import { age, button, by, bytes, cell, clusterName, counted, element, joined, kept, milliseconds, named, number, replace, table } from "./elements.js";
 import { plot, squares } from "./plots.js";
+import { releases } from "./release.js";
 
 const TONES = { Ready: "good", Syncing: "warn", Connecting: "warn", Degraded: "bad", Unusable: "bad", Gone: "bad" };
 // Rows of a table of clusters, and keys that are asked for.
@@ -9,9 +11,10 @@ const MOST = 100;
 const PAUSE = 2000;
 // Milliseconds for an answer: a forwarded port whose pod has gone may never give one.
 const DEADLINE = 15000;
+// Seconds of a pause.
+const HOUR = 3600;
 const TOKEN = "windlass-token";
 
-const by = (id) => document.getElementById(id);
 let token = sessionStorage.getItem(TOKEN) ?? "";
 let seen = null;
 let under = () => -1;
@@ -27,9 +30,9 @@ class Refused extends Error {
   }
 }
 
-async function ask(path, body) {
+async function ask(path, body, { deadline = DEADLINE, signal: more } = {}) {
   const headers = { "X-Windlass-Token": token };
-  const signal = AbortSignal.any([session.signal, AbortSignal.timeout(DEADLINE)]);
+  const signal = AbortSignal.any([session.signal, AbortSignal.timeout(deadline), ...(more ? [more] : [])]);
   const options = body ? { method: "POST", body: JSON.stringify(body), headers: { ...headers, "Content-Type": "application/json" } } : { headers };
   const answer = await fetch(`../api/v1/${path}`, { ...options, signal });
   const text = await answer.text();
@@ -46,27 +49,7 @@ async function ask(path, body) {
 
 const items = async (path) => (await ask(path)).items;
 
-// ---- words
-
-function age(seconds) {
-  if (seconds === null || seconds === undefined) return "";
-  const whole = Math.floor(seconds);
-  if (whole < 120) return `${whole}s`;
-  if (whole < 7200) return `${Math.floor(whole / 60)}m`;
-  if (whole < 172800) return `${Math.floor(whole / 3600)}h`;
-  return `${Math.floor(whole / 86400)}d`;
-}
-
-function bytes(count) {
-  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (count >= size) return `${(count / size).toFixed(1)} ${unit}`;
-  return `${count} B`;
-}
-
-const number = (value) => value.toLocaleString("en");
-const milliseconds = (seconds) => (seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
-const HOUR = 3600;
-const joined = (...texts) => texts.filter((text) => text).join("; ");
-const named = (of) => (of.tenant && of.tenant !== "default" ? `${of.tenant}/${of.name}` : of.name);
+// ---- words and colours
 
 // As `windlass get reconcilers` says it.
 function stateOf(of) {
@@ -75,37 +58,6 @@ function stateOf(of) {
   if (of.problem) return ["Stale", "warn"];
   if (of.paused) return ["Paused", "warn"];
   return of.rolledBack ? ["RolledBack", "warn"] : ["Serves", "good"];
-}
-
-// ---- elements
-
-// Texts become text, never HTML: they come from clusters and guests.
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== false && value !== "") made.setAttribute(key, value);
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
-
-const cell = (text, kind = "") => element("td", { class: kind }, text);
-const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
-
-// Puts what is new in the place of what is there. Who has marked a text of it wants to copy that, and who uses the keyboard stays where he is.
-function replace(place, ...children) {
-  const marked = getSelection();
-  if (!marked.isCollapsed && place.contains(marked.anchorNode)) return;
-  const focused = place.contains(document.activeElement) && document.activeElement.dataset.focus;
-  place.replaceChildren(...children);
-  if (focused) place.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
-}
-
-function table(id, heads, rows, none) {
-  const titles = heads.map(([title, kind]) => (title ? element("th", { class: kind ?? "", scope: "col" }, title) : element("td")));
-  const body = rows.length ? rows : [element("tr", {}, element("td", { colspan: heads.length, class: "none" }, none))];
-  replace(by(id), element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...body));
 }
 
 // What the style makes of a tone, in light or dark.
@@ -130,16 +82,24 @@ function showClusters() {
   by("squares").setAttribute("aria-label", states.map(([state, count]) => `${count} ${state}`).join(", "));
 
   const filter = by("cluster-filter").value.trim().toLowerCase();
-  const holds = (of) => (filter ? `${of.name || "(local)"} ${of.state} ${of.reason}`.toLowerCase().includes(filter) : of.state !== "Ready");
+  const words = (of) => `${clusterName(of.name)} ${of.state} ${of.reason} ${of.paused}`.toLowerCase();
+  const holds = (of) => (filter ? words(of).includes(filter) : of.state !== "Ready" || of.paused);
   const found = all.filter(holds);
-  const of = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready of ${number(all.length)}`;
+  const of = filter ? `${number(found.length)} of ${number(all.length)}` : `${number(found.length)} not Ready or paused, of ${number(all.length)}`;
   by("cluster-count").textContent = found.length > MOST ? `${of}, the first ${MOST} are shown` : of;
-  const rows = found.slice(0, MOST).map((of) =>
-    element("tr", {}, cell(of.name || "(local)", "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"), cell(joined(of.paused, of.reason), "text"),
+  const { enabled } = seen.shards;
+  const rows = found.slice(0, MOST).map((of) => {
+    // The local cluster has no Provider that could have its pause, and what is unusable is no cluster.
+    const acts = of.name && of.state !== "Unusable" ? [pauses("cluster", of.name, of.paused)] : [];
+    return element("tr", {}, cell(clusterName(of.name), "key"), cell(of.state, TONES[of.state] ?? ""), cell(age(of.sinceSeconds), "number"),
+      cell(joined(of.paused, of.reason), "text"),
       cell(of.nextAttemptSeconds === null || of.nextAttemptSeconds === undefined ? "" : `in ${age(of.nextAttemptSeconds)}`, "number"),
-      cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text")));
-  table("clusters", [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ["Objects", "number"], ["Cache", "number"], ["Server"]], rows,
-    filter ? "No cluster has this in its name, state or reason." : all.length ? "All clusters are Ready." : "There is no cluster.");
+      ...(enabled ? [cell(of.owner || (of.state === "Unusable" ? "" : "none"), of.owner ? "" : "bad")] : []),
+      cell(number(of.objects), "number"), cell(bytes(of.bytes), "number"), cell(of.server, "text"), element("td", { class: "actions" }, ...acts));
+  });
+  const heads = [["Cluster"], ["State"], ["Since", "number"], ["Reason"], ["Next try", "number"], ...(enabled ? [["Owner"]] : []),
+    ["Objects", "number"], ["Cache", "number"], ["Server"], [""]];
+  table("clusters", heads, rows, filter ? "No cluster has this in its name, state, reason or pause." : all.length ? "All clusters are Ready." : "There is no cluster.");
 }
 
 function showReconcilers() {
@@ -157,19 +117,15 @@ function showReconcilers() {
     const short = (digest) => digest.slice(0, 12);
     const back = of.rolledBack ? ["Undo", " of its rollback", { reconciler: of.name, undo: true }]
       : of.previous ? ["Roll back", ` from ${short(of.revision)} to ${short(of.previous)}`, { reconciler: of.name, to: of.previous }] : null;
-    const wait = of.paused ? ["Resume", "resume", {}] : ["Pause", "pause", { seconds: HOUR }];
-    const acts = [back && [back[0], back[1], () => ask("rollback", back[2])], [wait[0], wait[0] === "Pause" ? " for an hour" : "", () => ask(wait[1], { reconciler: of.name, ...wait[2] })]];
-    const buttons = acts.filter((act) => act).map(([title, how, work]) => {
-      const made = button(title, () => confirmThen(`${title} ${named(of)}${how}?`, work));
-      made.setAttribute("data-focus", `${title}-${named(of)}`);
-      return made;
-    });
+    const buttons = [
+      back && kept(button(back[0], () => confirmThen(`${back[0]} ${named(of)}${back[1]}?`, () => ask("rollback", back[2]))), `roll-${named(of)}`),
+      pauses("reconciler", of.name, of.paused), kept(button("Finalizers", () => release(of.name)), `finalizers-${of.name}`)];
     return element("tr", {}, cell(named(of)), cell(state, tone), cell(number(of.clusters), "number"),
       element("td", {}, plot(over.map((minute) => minute.attempts), "", `${attempts} runs in the last hour`), number(attempts)),
       element("td", {}, plot(over.map((minute) => minute.failed), failed ? "bad" : "", `${failed} failed in the last hour`), number(failed)),
       element("td", {}, plot(each, "", `${milliseconds(mean)} a run in the last hour`), attempts ? milliseconds(mean) : ""),
       cell(number(of.ready + of.running), "number"), cell(number(of.backoff + of.terminal), of.backoff + of.terminal ? "number bad" : "number"),
-      cell(short(of.revision), "digest"), cell(problem, "text"), element("td", { class: "actions" }, ...buttons));
+      cell(short(of.revision), "digest"), cell(problem, "text"), element("td", { class: "actions" }, ...buttons.filter((one) => one)));
   });
   table("reconcilers", [["Reconciler"], ["State"], ["Clusters", "number"], ["Runs, last hour"], ["Failed"], ["Time of a run"], ["To do", "number"],
     ["Failing", "number"], ["Revision"], ["Problem"], [""]], rows, "There is no Reconciler.");
@@ -180,17 +136,17 @@ function showTenants() {
     element("tr", {}, cell(joined(of.name, of.paused)), cell(number(of.reconcilers), "number"), cell(number(of.weight), "number"),
       cell(`${number(of.running)} of ${of.concurrency ?? "all"}`, "number"), cell(`${bytes(of.memoryUsed)} of ${bytes(of.memory)}`, of.memoryUsed > 0.9 * of.memory ? "number bad" : "number"),
       cell(of.cpu ?? "its share", "number"), cell(number(of.requestsInFlight), "number"), cell(number(of.attempts), "number"), cell(number(of.failed), "number"),
-      cell(Object.entries(of.usage.limitHits).map(([limit, hits]) => `${limit} ${number(hits)}`).join(", "), "text")));
+      cell(Object.entries(of.usage.limitHits).map(([limit, hits]) => `${limit} ${number(hits)}`).join(", "), "text"),
+      element("td", { class: "actions" }, pauses("tenant", of.name, of.paused))));
   table("tenants", [["Tenant"], ["Reconcilers", "number"], ["Weight", "number"], ["Running", "number"], ["Memory", "number"], ["Processors", "number"],
-    ["Calls under way", "number"], ["Runs", "number"], ["Failed", "number"], ["Limits that were hit"]], rows, "There is no tenant.");
+    ["Calls under way", "number"], ["Runs", "number"], ["Failed", "number"], ["Limits that were hit"], [""]], rows, "There is no tenant.");
 }
 
 function showKeys() {
   const rows = seen.keys.map((of) => {
-    const open = button(of.key, () => openKey(of.key), "link");
-    const again = button("Requeue", () => act(() => ask("requeue", { key: of.key, reconciler: of.reconciler }), `${of.key} runs now.`));
-    open.setAttribute("data-focus", `open-${of.key}-${of.reconciler}`);
-    again.setAttribute("data-focus", `requeue-${of.key}-${of.reconciler}`);
+    const open = kept(button(of.key, () => openKey(of.key), "link"), `open-${of.key}-${of.reconciler}`);
+    const run = () => act(() => ask("requeue", { key: of.key, reconciler: of.reconciler }), `${of.key} runs now.`);
+    const again = kept(button("Requeue", run), `requeue-${of.key}-${of.reconciler}`);
     const next = of.runsInSeconds === null || of.runsInSeconds === undefined ? "at an event" : `in ${age(of.runsInSeconds)}`;
     return element("tr", {}, element("td", {}, open), cell(named({ tenant: of.tenant, name: of.reconciler })), cell(of.state, of.state === "paused" ? "warn" : "bad"),
       cell(number(of.attempts), "number"), cell(next, "number"), cell(of.blame), cell(of.lastError, "text"), element("td", { class: "actions" }, again));
@@ -208,14 +164,40 @@ function showProviders() {
   by("problems").replaceChildren(...seen.configuration.problems.map((problem) => element("li", {}, problem)));
 }
 
-// ---- one key
+// ---- the dialog
 
+// Aborted when the dialog closes or shows something else.
+let shown = new AbortController();
+// The button that opened it.
+let opener = "";
+
+// Returns the signal that what it shows now is over.
 function openDialog(title, ...body) {
+  shown.abort();
+  shown = new AbortController();
   by("detail-title").textContent = title;
   by("detail-said").textContent = "";
+  by("detail-said").classList.remove("bad");
   by("detail-body").replaceChildren(...body);
-  if (!by("detail").open) by("detail").showModal();
+  if (by("detail").open) {
+    // The button that was pressed is gone.
+    by("detail").focus();
+  } else {
+    opener = document.activeElement?.dataset.focus ?? "";
+    by("detail").showModal();
+  }
+  return shown.signal;
 }
+
+// The event comes later: the dialog may be open again, and the focus at another button, which is being pressed. The button may have been made anew
+// meanwhile.
+function closed() {
+  if (by("detail").open) return;
+  shown.abort();
+  if (opener && document.activeElement === document.body) by("fleet").querySelector(`[data-focus="${CSS.escape(opener)}"]`)?.focus();
+}
+
+// ---- one key
 
 // The key in the dialog, which each look asks about again.
 let opened = "";
@@ -245,37 +227,50 @@ function explained(of) {
     ["Error", of.lastError], ["Fault", of.blame], ["Enqueued by", [of.cause, of.source].filter((text) => text).join(" of ")]];
   const list = facts.filter(([, text]) => text).flatMap(([title, text]) => [element("dt", {}, title), element("dd", {}, text)]);
   const key = { key: of.key, reconciler: of.reconciler };
-  const tell = (title, said, path, more) => {
-    const made = button(title, () => act(() => ask(path, { ...key, ...more }), said));
-    made.setAttribute("data-focus", `${path}-${of.reconciler}`);
-    return made;
-  };
+  const tell = (title, said, path, more) => kept(button(title, () => act(() => ask(path, { ...key, ...more }), said)), `${path}-${of.reconciler}`);
   const actions = [tell("Requeue", "It runs now.", "requeue"), tell("Record", "Its next run is recorded: see windlass get recordings.", "record"),
     tell("Pause for an hour", "It is left alone.", "pause", { seconds: HOUR }), tell("Resume", "It is reconciled again.", "resume")];
   return element("div", {}, element("dl", {}, ...list), element("p", { class: "actions" }, ...actions));
 }
 
-// Does what a button says, and tells how it went: in the dialog if one is open.
+// ---- what buttons do
+
+// Does what a button says, and tells how it goes: in the dialog, as long as it shows what it shows now. `said` may depend on the answer.
 async function act(work, said) {
-  const place = by("detail").open ? by("detail-said") : by("said");
-  place.classList.remove("bad");
+  const mine = session.signal;
+  const dialog = by("detail").open ? shown.signal : null;
+  const tell = (text, isBad = false) => {
+    if (mine.aborted) return;
+    const place = dialog && !dialog.aborted ? by("detail-said") : by("said");
+    place.textContent = text;
+    place.classList.toggle("bad", isBad);
+  };
   try {
-    await work();
-    place.textContent = said;
+    const answer = await work(tell, dialog);
+    tell(typeof said === "function" ? said(answer) : said);
   } catch (error) {
-    place.textContent = error.message;
-    place.classList.add("bad");
+    tell(error.message, true);
   }
-  follow();
+  if (!mine.aborted) follow();
 }
 
-function confirmThen(question, work) {
+function confirmThen(question, work, said = "Done.", note = "") {
   const yes = button("Yes", () => {
     yes.disabled = true;
-    act(work, "Done.");
+    act(work, said);
   });
-  openDialog(question, yes);
+  openDialog(question, ...(note ? [element("p", {}, note)] : []), yes);
 }
+
+// Pauses a reconciler, a tenant or a cluster for an hour, or ends its pause.
+function pauses(kind, name, paused) {
+  const [title, how, path, more] = paused ? ["Resume", "", "resume", {}] : ["Pause", " for an hour", "pause", { seconds: HOUR }];
+  const work = () => ask(path, { [kind]: name, ...more });
+  const made = button(title, () => confirmThen(`${title} the ${kind} ${name}${how}?`, work, (reply) => `${reply.subject} ${reply.state}.`));
+  return kept(made, `pause-${kind}-${name}`);
+}
+
+const release = releases({ ask, openDialog, confirmThen, member: () => (seen?.shards.enabled ? seen.shards.member : "") });
 
 // ---- the look
 
@@ -284,14 +279,28 @@ async function look() {
   const found = {};
   for (const name of ["clusters", "reconcilers", "history", "tenants", "providers"]) found[name] = await items(name);
   const keys = await ask(`keys?state=failing&limit=${MOST}`);
-  Object.assign(found, { keys: keys.items, more: keys.continue !== undefined, configuration: await ask("configuration"), election: await ask("election") });
+  Object.assign(found, { keys: keys.items, more: keys.continue !== undefined, configuration: await ask("configuration"), shards: await ask("shards") });
+  // Processes have a leader or shards.
+  found.election = found.shards.enabled ? { enabled: false } : await ask("election");
   seen = found;
 }
 
 function show() {
   for (const part of [showClusters, showKeys, showReconcilers, showTenants, showProviders]) part();
-  const { enabled, leads, identity, holder } = seen.election;
-  by("leader").textContent = enabled ? (leads ? `${identity} leads` : `${holder || "nobody"} leads, this process waits`) : "";
+  const [text, isBad] = seen.shards.enabled ? sharing(seen.shards) : [leading(seen.election), false];
+  by("leader").textContent = text;
+  by("leader").classList.toggle("bad", isBad);
+}
+
+const leading = ({ enabled, leads, identity, holder }) => (enabled ? (leads ? `${identity} leads` : `${holder || "nobody"} leads, this process waits`) : "");
+
+// The member that answers, its shards, and what no member works on.
+function sharing(of) {
+  const held = of.items.find((one) => one.name === of.member)?.shards ?? 0;
+  const alive = of.items.filter((one) => one.state !== "Dead").length;
+  const [shards, clusters] = [of.shardsWithoutOwner, of.clustersWithoutOwner];
+  const lost = shards || clusters ? `, ${counted(shards, "shard")} and ${counted(clusters, "cluster")} without an owner` : "";
+  return [joined(`${of.member} holds ${number(held)} of ${number(of.shards)} shards, ${counted(alive, "member")}${lost}`, of.problem), lost !== "" || of.problem !== ""];
 }
 
 let timer = 0;
@@ -337,7 +346,7 @@ function logOut(why) {
   by("detail").close();
   for (const id of ["clusters", "keys", "reconcilers", "tenants", "providers", "states", "problems", "detail-body"]) by(id).replaceChildren();
   for (const id of ["pulse", "said", "leader", "detail-title"]) by(id).textContent = "";
-  by("cluster-filter").value = "";
+  for (const input of by("fleet").querySelectorAll("input")) input.value = "";
   enter(false);
   by("token").focus();
 }
@@ -369,10 +378,16 @@ by("open-form").addEventListener("submit", (event) => {
   event.preventDefault();
   if (by("key").value.trim()) openKey(by("key").value.trim());
 });
+by("release-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = by("release-name").value.trim();
+  if (name) release(name, by("release-tenant").value.trim());
+});
+by("detail").addEventListener("close", closed);
 by("cluster-filter").addEventListener("input", again);
 by("squares").addEventListener("click", (event) => {
   const cluster = seen?.clusters[under(event.offsetX, event.offsetY)];
-  if (cluster) by("cluster-filter").value = cluster.name || "(local)";
+  if (cluster) by("cluster-filter").value = clusterName(cluster.name);
   again();
 });
 window.addEventListener("resize", again);
