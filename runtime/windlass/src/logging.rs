@@ -50,6 +50,7 @@ pub(crate) fn start(
     } else {
         let lines = fmt::layer()
             .event_format(json::Flat)
+            .fmt_fields(json::Unwritten)
             .with_writer(std::io::stderr);
         json::Keep.and_then(lines).boxed()
     };

@@ -4,6 +4,7 @@
 //! cargo bench --bench counts              counts, and compares with counts/figures.json
 //! cargo bench --bench counts -- get       one row; there are native, reconcile, get and event
 //! cargo bench --bench counts -- --keep    counts all, and writes counts/figures.json
+//! cargo bench --bench counts -- --ledger  what an update costs, stage by stage, beside kube-rs: writes counts/LEDGER.md
 //! ```
 //!
 //! Valgrind's callgrind counts the instructions of a process, the system's not included. How fast the machine is, and what else it does,
@@ -21,16 +22,39 @@
 
 mod rig;
 mod table;
+mod until;
+mod usage;
 
 mod counts {
     pub(crate) mod callgrind;
     pub(crate) mod last;
+    pub(crate) mod ledger;
+    pub(crate) mod profile;
+    pub(crate) mod stages;
+    pub(crate) mod subject;
+    pub(crate) mod work;
+}
+
+// Those of the bench `rivals`. The paths are for rustfmt, which looks for them in the folder of this bench.
+#[allow(dead_code, reason = "the ledger starts subjects in its own way")]
+mod rivals {
+    #[path = "../rivals/echo.rs"]
+    pub(crate) mod echo;
+    #[path = "../rivals/peer.rs"]
+    pub(crate) mod peer;
+    #[path = "../rivals/program.rs"]
+    pub(crate) mod program;
+    #[path = "../rivals/subject.rs"]
+    pub(crate) mod subject;
+    #[path = "../rivals/work.rs"]
     pub(crate) mod work;
 }
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use counts::callgrind::{self, Callgrind};
 use counts::last::Last;
+use counts::ledger;
+use counts::subject::run_if_asked;
 use counts::work::{EVENT, Job, PLAIN, Work, object};
 use std::io::{BufReader, Lines};
 use std::process::ChildStdout;
@@ -43,6 +67,7 @@ const BAR: f64 = 2.0;
 /// Objects that change in turn: one key that ran all the time would be throttled.
 const OBJECTS: u32 = 200;
 const KEEP: &str = "--keep";
+const LEDGER: &str = "--ledger";
 
 /// A row: its name in the file of figures too.
 struct Count {
@@ -79,6 +104,21 @@ fn main() -> Result<()> {
     if let Some(job) = Job::asked()? {
         return job.run();
     }
+    if runs_as_subject()? {
+        return Ok(());
+    }
+    count_all()
+}
+
+/// Whether this process was started as a subject of the ledger; it has ended then.
+fn runs_as_subject() -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async { Ok(run_if_asked().await? || rivals::subject::run_if_asked().await?) })
+}
+
+fn count_all() -> Result<()> {
     // cargo says `--bench` to every bench.
     let args: Vec<String> = std::env::args()
         .skip(1)
@@ -86,13 +126,14 @@ fn main() -> Result<()> {
         .collect();
     let (options, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| arg.starts_with('-'));
     for asked in &options {
-        ensure!(*asked == KEEP, "no option {asked}: there is {KEEP}");
+        let is_there = [KEEP, LEDGER].contains(&asked.as_str());
+        ensure!(is_there, "no option {asked}: there are {KEEP} and {LEDGER}");
     }
     for name in &names {
         let is_row = COUNTS.iter().any(|count| count.name == name.as_str());
         ensure!(is_row, "no row {name:?}");
     }
-    let keep = !options.is_empty();
+    let [keep, ledger] = [KEEP, LEDGER].map(|option| options.iter().any(|asked| *asked == option));
     ensure!(!keep || names.is_empty(), "{KEEP} is for all rows");
     let optimised = !cfg!(debug_assertions);
     ensure!(
@@ -100,6 +141,9 @@ fn main() -> Result<()> {
         "figures are those of `cargo bench`: this build is not optimised"
     );
     let callgrind = Callgrind::find()?;
+    if ledger {
+        return rig::run(ledger::write(&callgrind));
+    }
     let is_asked = |count: &Count| names.is_empty() || names.iter().any(|name| *name == count.name);
     let counts: Vec<Count> = COUNTS.into_iter().filter(is_asked).collect();
     rig::run(async { compare(&callgrind, &counts, optimised, keep).await })

@@ -1,5 +1,7 @@
 //! A log line as one flat JSON object: the fields of the line and of the spans around it. Entry point:
 //! [`Flat`].
+//!
+//! Each run has a span, and hardly a run has a line: what a span costs counts, and not what a line costs.
 
 use serde_json::{Map, Value as Json};
 use std::error::Error;
@@ -8,6 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -23,23 +26,40 @@ pub(super) struct Flat;
 #[derive(Debug, Default)]
 pub(super) struct Keep;
 
-/// Fields of a span, as they were recorded.
-struct Kept(Map<String, Json>);
+/// Writes no fields of spans: [`Keep`] has them.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten;
+
+impl<'writer> FormatFields<'writer> for Unwritten {
+    fn format_fields<R: RecordFields>(&self, _: Writer<'writer>, _: R) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// Fields of a span, each with the value that was recorded last.
+struct Kept(Vec<(&'static str, Json)>);
+
+impl Kept {
+    fn put(&mut self, name: &'static str, value: Json) {
+        match self.0.iter_mut().find(|(kept, _)| *kept == name) {
+            Some((_, kept)) => *kept = value,
+            None => self.0.push((name, value)),
+        }
+    }
+}
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keep {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut fields = Fields(Map::new());
-        attributes.record(&mut fields);
-        span.extensions_mut().insert(Kept(fields.0));
+        let mut kept = Kept(Vec::with_capacity(attributes.fields().len()));
+        attributes.record(&mut Fields(|name, value| kept.put(name, value)));
+        span.extensions_mut().insert(kept);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut fields = Fields(Map::new());
-        values.record(&mut fields);
-        if let Some(Kept(kept)) = span.extensions_mut().get_mut::<Kept>() {
-            kept.extend(fields.0);
+        if let Some(kept) = span.extensions_mut().get_mut::<Kept>() {
+            values.record(&mut Fields(|name, value| kept.put(name, value)));
         }
     }
 }
@@ -67,12 +87,14 @@ where
             .flat_map(|scope| scope.from_root())
         {
             if let Some(Kept(kept)) = span.extensions().get::<Kept>() {
-                line.extend(kept.clone());
+                let kept = kept.iter();
+                line.extend(kept.map(|(name, value)| ((*name).to_owned(), value.clone())));
             }
         }
-        let mut fields = Fields(line);
-        event.record(&mut fields);
-        writeln!(writer, "{}", Json::Object(without_detour(fields.0)))
+        event.record(&mut Fields(|name: &'static str, value| {
+            line.insert(name.to_owned(), value);
+        }));
+        writeln!(writer, "{}", Json::Object(without_detour(line)))
     }
 }
 
@@ -85,13 +107,12 @@ fn without_detour(mut line: Map<String, Json>) -> Map<String, Json> {
     line
 }
 
-/// Collects fields as JSON.
-struct Fields(Map<String, Json>);
+/// Passes fields on, as JSON.
+struct Fields<F>(F);
 
-impl Visit for Fields {
+impl<F: FnMut(&'static str, Json)> Visit for Fields<F> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0
-            .insert(field.name().to_owned(), format!("{value:?}").into());
+        (self.0)(field.name(), format!("{value:?}").into());
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
@@ -102,27 +123,27 @@ impl Visit for Fields {
                 .collect(),
             None => Json::String(value.to_string()),
         };
-        self.0.insert(field.name().to_owned(), value);
+        (self.0)(field.name(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.into());
+        (self.0)(field.name(), value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.0.insert(field.name().to_owned(), value.into());
+        (self.0)(field.name(), value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.0.insert(field.name().to_owned(), value.into());
+        (self.0)(field.name(), value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.insert(field.name().to_owned(), value.into());
+        (self.0)(field.name(), value.into());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.0.insert(field.name().to_owned(), value.into());
+        (self.0)(field.name(), value.into());
     }
 }
 

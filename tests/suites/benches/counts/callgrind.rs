@@ -1,15 +1,24 @@
-//! This program, started again under callgrind. Entry points: [`Callgrind::find`] and [`Callgrind::start`].
+//! This program, started again under callgrind. Entry points: [`Callgrind::find`], [`Callgrind::start`] and [`Callgrind::profile`].
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Lines};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
+use windlass_harness::program::Program;
 
 /// What is wrong if the counted process has nothing more to say.
 pub(crate) const ENDED: &str = "the counted process ended early";
 
 const VALGRIND: &str = "valgrind";
+const COUNTS: &str = "counts";
+const LOG: &str = "log";
+/// How many callers of a function are told apart. An allocation is so counted for the stage that asks for it.
+const CALLERS: &str = "--separate-callers=16";
+/// Longest wait for an end, which writes what was counted.
+const PATIENCE: Duration = Duration::from_secs(120);
 const MISSING: &str = "valgrind is missing, which counts instructions: `apt-get install valgrind` or `dnf install valgrind`. \
      There is none for macOS on Apple's processors, and none for Windows: count on Linux";
 /// The first kernel that tells which pages are written since they were last looked at.
@@ -55,23 +64,24 @@ impl Callgrind {
         Ok(format!("{}, {libc}, {scan}", self.version))
     }
 
+    /// Starts this very program with these arguments, its functions counted one by one. The folder takes what is counted.
+    pub(crate) fn profile(&self, arguments: &[String], folder: &Path) -> Result<Profiled> {
+        let mut command = counted(folder);
+        command
+            .args(["--collect-bus=yes", "--collect-systime=yes"])
+            .args([CALLERS, "--separate-recs=1", "--compress-mangled=yes"])
+            .arg(std::env::current_exe()?)
+            .args(arguments);
+        Ok(Profiled {
+            process: Program::spawn(command.into())?,
+            written: folder.join(COUNTS),
+        })
+    }
+
     /// Starts this very program with these arguments, counted.
     pub(crate) fn start(&self, arguments: &[String]) -> Result<Counted> {
         let folder = tempfile::tempdir()?;
-        let [counts, log] = ["counts", "log"].map(|name| folder.path().join(name).into_os_string());
-        let option = |name: &str, value: &std::ffi::OsStr| {
-            let mut option = std::ffi::OsString::from(name);
-            option.push(value);
-            option
-        };
-        let mut child = Command::new(VALGRIND)
-            .arg("--tool=callgrind")
-            // Guests' code is written while the process runs, into memory that held other code before.
-            .arg("--smc-check=all-non-file")
-            // Nobody debugs it.
-            .args(["--vgdb=no", "--dump-line=no"])
-            .arg(option("--callgrind-out-file=", &counts))
-            .arg(option("--log-file=", &log))
+        let mut child = counted(folder.path())
             .arg(std::env::current_exe()?)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -84,6 +94,41 @@ impl Callgrind {
             child,
             folder,
         })
+    }
+}
+
+/// Callgrind, which writes what it counts and what it says into a folder.
+fn counted(folder: &Path) -> Command {
+    let option = |name: &str, file: &str| {
+        let mut option = std::ffi::OsString::from(name);
+        option.push(folder.join(file));
+        option
+    };
+    let mut command = Command::new(VALGRIND);
+    command
+        .arg("--tool=callgrind")
+        // Guests' code is written while the process runs, into memory that held other code before.
+        .arg("--smc-check=all-non-file")
+        // Nobody debugs it.
+        .args(["--vgdb=no", "--dump-line=no"])
+        .arg(option("--callgrind-out-file=", COUNTS))
+        .arg(option("--log-file=", LOG));
+    command
+}
+
+/// A process whose functions are counted one by one, each way to call them apart. Killed if it is dropped before its end.
+pub(crate) struct Profiled {
+    process: Program,
+    written: PathBuf,
+}
+
+impl Profiled {
+    /// Ends it, and returns what callgrind wrote.
+    pub(crate) async fn terminated(self) -> Result<String> {
+        self.process.signal("TERM")?;
+        let end = self.process.wait(PATIENCE).await?;
+        let written = fs::read_to_string(&self.written);
+        written.with_context(|| format!("{ENDED}, {}:\n{}{}", end.status, end.stdout, end.stderr))
     }
 }
 
@@ -109,9 +154,9 @@ impl Counted {
         let status = self.child.wait()?;
         let read = |name: &str| fs::read_to_string(self.folder.path().join(name));
         if !status.success() {
-            bail!("{ENDED}, {status}:\n{}", read("log").unwrap_or_default());
+            bail!("{ENDED}, {status}:\n{}", read(LOG).unwrap_or_default());
         }
-        let counts = read("counts").context("what callgrind counted")?;
+        let counts = read(COUNTS).context("what callgrind counted")?;
         let total = counts.lines().find_map(|line| line.strip_prefix("totals:"));
         let total = total.ok_or_else(|| anyhow!("no total in what callgrind counted"))?;
         Ok(total.trim().parse()?)

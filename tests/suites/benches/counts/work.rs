@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -157,33 +157,11 @@ impl Job {
             let grant = Arc::new(Grant::all());
             return Ok(Arc::new(move |context| native(context, grant.clone())));
         };
-        let sandbox = Sandbox::new(Options {
-            instances: 1,
-            processors: Some(1),
-            // The processor is many times slower under callgrind.
-            describe_timeout: DEADLINE,
-            // Guests that yield by the clock would yield more often on a slower machine.
-            slice: DEADLINE,
-            cache: Some(CacheOptions::new(&self.compiled)),
-            ..Options::default()
-        })?;
-        let revision = sandbox.load(component.as_path()).await?;
         let config = match self.work {
             Work::Gets => json!({"gets": self.times, "lists": 0}),
             Work::Native | Work::Guest | Work::Events => json!({}),
         };
-        let options = GuestOptions {
-            tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
-            name: ControllerName::new("counts")?,
-            grant: Arc::new(Grant::all()),
-            http: Arc::default(),
-            config: config.to_string(),
-            limits: Limits::default(),
-            isolation: Isolation::Fresh,
-            record: None,
-            secrets: Vec::new(),
-        };
-        Ok(Guest::new(&sandbox, options, revision).await?)
+        guest(component, &self.compiled, 1, &config).await
     }
 
     /// Prints the name of each object that the queue hands out, until the standard input ends.
@@ -201,6 +179,38 @@ impl Job {
             .await??;
         manager.stop().await
     }
+}
+
+/// A guest that does not yield by the clock, in a pool of so many instances. There is a folder for what is compiled.
+pub(crate) async fn guest(
+    component: &Path,
+    compiled: &Path,
+    instances: u32,
+    config: &Value,
+) -> Result<Arc<dyn Reconciler>> {
+    let sandbox = Sandbox::new(Options {
+        instances,
+        processors: Some(1),
+        // The processor is many times slower under callgrind.
+        describe_timeout: DEADLINE,
+        // Guests that yield by the clock would yield more often on a slower machine.
+        slice: DEADLINE,
+        cache: Some(CacheOptions::new(compiled)),
+        ..Options::default()
+    })?;
+    let revision = sandbox.load(component).await?;
+    let options = GuestOptions {
+        tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
+        name: ControllerName::new("counts")?,
+        grant: Arc::new(Grant::all()),
+        http: Arc::default(),
+        config: config.to_string(),
+        limits: Limits::default(),
+        isolation: Isolation::Fresh,
+        record: None,
+        secrets: Vec::new(),
+    };
+    Ok(Guest::new(&sandbox, options, revision).await?)
 }
 
 async fn repeat(subject: &dyn Reconciler, context: Context, runs: u32) -> Result<(), Failure> {

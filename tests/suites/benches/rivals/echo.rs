@@ -18,10 +18,19 @@ use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
-use windlass_fleet::{Action, ClusterName, Context, Controller, Failure, Manager};
+use windlass_fleet::{Action, ClusterName, Context, Controller, Failure, Manager, Reconciler};
 
 /// Works on the clusters until it is killed; says so when everything has been looked at.
 pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
+    run_with(given, Some(done), echo).await
+}
+
+/// The same with another reconciler. Without `done` the manager is not polled, so that its polling costs nothing.
+pub(crate) async fn run_with(
+    given: &Given,
+    done: Option<Finished>,
+    reconciler: impl Reconciler,
+) -> Result<()> {
     let clusters = given.kubeconfigs.len();
     let options = ManagerOptions {
         concurrency: Concurrency {
@@ -38,18 +47,20 @@ pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
     let mut builder = Manager::builder()
         .options(options)
         .provider(provider)
-        .controller(controller(given)?);
+        .controller(controller(given, reconciler)?);
     if let Some(local) = local {
         builder = builder.local(local);
     }
     let bound = builder.build()?.bind();
-    let handle = bound.handle();
-    tokio::spawn(async move {
-        match settled(&handle, clusters).await {
-            Ok(()) => done.say(),
-            Err(error) => eprintln!("{error:#}"),
-        }
-    });
+    if let Some(done) = done {
+        let handle = bound.handle();
+        tokio::spawn(async move {
+            match settled(&handle, clusters).await {
+                Ok(()) => done.say(),
+                Err(error) => eprintln!("{error:#}"),
+            }
+        });
+    }
     bound.run(CancellationToken::new()).await?;
     Ok(())
 }
@@ -90,7 +101,7 @@ async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
     until("an idle queue", || !busy()).await
 }
 
-fn controller(given: &Given) -> Result<Controller> {
+fn controller(given: &Given, reconciler: impl Reconciler) -> Result<Controller> {
     let options = ControllerOptions {
         concurrency: Some(usize::from(given.slots) * given.kubeconfigs.len()),
         concurrency_per_cluster: given.slots.into(),
@@ -100,11 +111,11 @@ fn controller(given: &Given) -> Result<Controller> {
         .labels("bench=in")
         .owns::<ConfigMap>()
         .options(options)
-        .build(echo)?)
+        .build(reconciler)?)
 }
 
 /// What the guest `echo` does, natively.
-async fn echo(context: Context) -> Result<Action, Failure> {
+pub(crate) async fn echo(context: Context) -> Result<Action, Failure> {
     let (cluster, key) = (context.typed_client(), &context.request.key);
     let Some(source) = cluster.get::<ConfigMap>(key).await? else {
         return Ok(Action::Done);

@@ -56,12 +56,16 @@ impl Subject {
     pub(crate) fn start(kind: &'static str, given: &Given, folder: &Path) -> Result<Self> {
         let (started, process) = match kind {
             PROGRAM => program::start(given, folder)?,
-            GO => spawn(Command::new(testenv::mcr()?), given)?,
+            GO => {
+                let mut command = Command::new(testenv::mcr()?);
+                command.arg(serde_json::to_string(given)?);
+                begin(command)?
+            }
             own => {
                 // This very program again.
                 let mut command = Command::new(std::env::current_exe()?);
-                command.args([SUBJECT, own]);
-                spawn(command, given)?
+                command.args(arguments(own, given)?);
+                begin(command)?
             }
         };
         Ok(Self {
@@ -97,8 +101,13 @@ impl Subject {
     }
 }
 
-fn spawn(mut command: Command, given: &Given) -> Result<(Instant, Program)> {
-    command.arg(serde_json::to_string(given)?);
+/// What this program is given to be a subject.
+pub(crate) fn arguments(kind: &str, given: &Given) -> Result<[String; 3]> {
+    let given = serde_json::to_string(given)?;
+    Ok([SUBJECT.to_owned(), kind.to_owned(), given])
+}
+
+fn begin(command: Command) -> Result<(Instant, Program)> {
     let started = Instant::now();
     Ok((started, Program::spawn(command.into())?))
 }
