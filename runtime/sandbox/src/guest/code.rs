@@ -6,6 +6,7 @@
 //! A call reserves memory of its tenant, then a slot, and holds neither while it waits for memory. It runs on a worker of the scheduler.
 //! At its deadline a call that computes is interrupted; a call that waits is cut off a little later.
 
+mod exports;
 pub(crate) mod snapshot;
 
 use crate::admission::evictable::Evictable;
@@ -13,7 +14,6 @@ use crate::admission::memory::Reservation;
 use crate::admission::slots::Slot;
 use crate::clean::clean;
 use crate::component::revision::{Body as RevisionBody, LoadError, Revision};
-use crate::contract::exports::windlass::runtime::{mapper, reconciler};
 use crate::contract::handle::{ClusterHandle, Reach};
 use crate::contract::windlass::runtime::types;
 use crate::description::Description;
@@ -28,6 +28,7 @@ use crate::tape::Tape;
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
 use crate::tenant::usage::Limit;
+use exports::Exports;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -82,8 +83,7 @@ pub(crate) struct Code {
     pre: InstancePre<Call>,
     /// For calls that have a tape. Made for the first one.
     taped: OnceLock<InstancePre<Call>>,
-    reconciler: reconciler::GuestIndices,
-    mapper: Option<mapper::GuestIndices>,
+    exports: Exports,
     /// Initial memory of an instance, in bytes.
     least: usize,
     /// Idle instances for later calls of `reconcile`, if the operator allows reuse.
@@ -110,18 +110,11 @@ impl Code {
             .linker(fleet)
             .instantiate_pre(component)
             .map_err(host)?;
-        let reconciler = reconciler::GuestIndices::new(&pre).map_err(host)?;
-        let mapper = if revision.has_mapper() {
-            Some(mapper::GuestIndices::new(&pre).map_err(host)?)
-        } else {
-            None
-        };
         Ok(Self {
             sandbox: sandbox.clone(),
+            exports: Exports::of(&pre, revision.has_mapper()).map_err(host)?,
             pre,
             taped: OnceLock::new(),
-            reconciler,
-            mapper,
             least: revision.least_memory(),
             idle_pool: None,
         })
@@ -147,8 +140,7 @@ impl Code {
             sandbox: self.sandbox.clone(),
             pre: self.pre.clone(),
             taped: self.taped.clone(),
-            reconciler: self.reconciler.clone(),
-            mapper: self.mapper.clone(),
+            exports: self.exports.clone(),
             least: self.least,
             idle_pool: None,
         };
@@ -180,10 +172,7 @@ impl Code {
         let code = self.clone();
         let outcome = self.on_a_worker(pooled, |pooled| async move {
             let run = code.run(pooled, async |store, instance| {
-                code.reconciler
-                    .load(&mut *store, instance)?
-                    .call_describe(store)
-                    .await
+                code.exports.describe(store, instance).await
             });
             run.await.map(|(answer, _)| answer)
         });
@@ -193,7 +182,7 @@ impl Code {
         let raw = described.map_err(|problem| LoadError::Refused {
             problem: clean(&problem, REFUSAL),
         })?;
-        Ok(Description::check(raw, self.mapper.is_some())?)
+        Ok(Description::check(raw, self.exports.has_mapper())?)
     }
 
     /// As [`Self::describe`], for a component that belongs to no tenant yet. Also returns the memory of its instance, in bytes.
@@ -270,10 +259,8 @@ impl Code {
         let outcome = self.on_a_worker(pooled, |pooled| async move {
             let run = code.run(pooled, async |store, instance| {
                 let cluster = store.data_mut().give(cluster)?;
-                code.reconciler
-                    .load(&mut *store, instance)?
-                    .call_reconcile(store, &request, cluster)
-                    .await
+                let given = (&request, cluster);
+                code.exports.reconcile(store, instance, given).await
             });
             let (answer, pooled) = run.await?;
             if keep() {
@@ -394,7 +381,9 @@ impl Code {
         kind: &GroupVersionKind,
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, MapError>> {
-        let mapper = self.mapper.clone()?;
+        if !self.exports.has_mapper() {
+            return None;
+        }
         let deadline = deadline(guest.limits.timeout, None);
         let kind = types::GroupVersionKind::from(kind);
         let objects: Vec<String> = objects
@@ -421,10 +410,9 @@ impl Code {
                 let cluster = store
                     .data_mut()
                     .give(ClusterHandle::new(client, Reach::CachedReads))?;
-                mapper
-                    .load(&mut *store, instance)?
-                    .call_map_objects(store, cluster, &kind, &objects)
-                    .await
+                let changed = (&kind, objects.as_slice());
+                let map = code.exports.map_objects(store, instance, cluster, changed);
+                map.await
             });
             let (answer, pooled) = run.await?;
             code.sandbox.discard(pooled, deadline).await;

@@ -7,9 +7,9 @@
 mod wrapped;
 
 use super::Code;
+use super::exports::Exports;
 use crate::component::compiler::chain;
 use crate::component::revision::LoadError;
-use crate::contract::exports::windlass::runtime::reconciler;
 use crate::engine::Sandbox;
 use crate::instance::call::{Call, Purpose, Time};
 use crate::instance::pooled::PooledInstance;
@@ -114,8 +114,7 @@ impl Sandbox {
         let pre = linker.instantiate_pre(component).map_err(&wrong)?;
         let code = Arc::new(Code {
             sandbox: self.clone(),
-            reconciler: reconciler::GuestIndices::new(&pre).map_err(&wrong)?,
-            mapper: None,
+            exports: Exports::of(&pre, false).map_err(&wrong)?,
             pre,
             taped: OnceLock::new(),
             least: 0,
@@ -147,8 +146,7 @@ impl Sandbox {
         let on_worker = code.clone();
         let outcome = code.on_a_worker(pooled, |pooled| async move {
             let run = on_worker.run(pooled, async |store, instance| {
-                let guest = on_worker.reconciler.load(&mut *store, instance)?;
-                match guest.call_describe(&mut *store).await? {
+                match on_worker.exports.describe(store, instance).await? {
                     // Its memory has the number of a handle that no other instance has: of a stream that it wrote to, for instance.
                     Ok(_) if !store.data().table.is_empty() => Ok(Err(SnapshotError::Holds)),
                     Ok(_) => State::read(store, instance, parts).await.map(Ok),

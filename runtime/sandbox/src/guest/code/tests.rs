@@ -84,8 +84,9 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
             cluster: "nowhere".to_owned(),
             key,
         };
-        let guest = code.reconciler.load(&mut store, &instance).unwrap();
-        outcomes.push(guest.call_reconcile(&mut store, &request, handle).await);
+        let given = (&request, handle);
+        let outcome = code.exports.reconcile(&mut store, &instance, given);
+        outcomes.push(outcome.await);
         store.data_mut().end();
     }
     outcomes
