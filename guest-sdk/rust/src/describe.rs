@@ -125,6 +125,14 @@ impl Watch {
         self
     }
 
+    /// The paths of all fields that the guest reads of the objects, besides `apiVersion`, `kind` and `metadata`: cached reads and mappers have
+    /// no others, so that less is copied and parsed. Objects of the kind cannot be updated then, as an update would remove the others.
+    #[must_use]
+    pub fn reads(mut self, paths: &[&str]) -> Self {
+        self.options.push(("fields".to_owned(), paths.join(",")));
+        self
+    }
+
     /// Keeps only `apiVersion`, `kind` and `metadata` in the host's cache.
     #[must_use]
     pub fn metadata_only(self) -> Self {

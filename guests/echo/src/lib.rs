@@ -30,11 +30,13 @@ windlass_sdk::guest!(Echo);
 
 impl Reconciler for Echo {
     fn describe() -> Result<Description> {
-        Ok(
-            Description::new("keeps an echo beside each ConfigMap that asks for one")
-                .primary_watch(Watch::new::<ConfigMap>().labels("bench=in"))
-                .owns::<ConfigMap>(),
-        )
+        let config_maps = Watch::new::<ConfigMap>;
+        let sources = config_maps().labels("bench=in").reads(&["data.value"]);
+        let echoes = config_maps()
+            .enqueue(Enqueue::ControllerOwner)
+            .reads(&["data.echo"]);
+        let title = "keeps an echo beside each ConfigMap that asks for one";
+        Ok(Description::new(title).primary_watch(sources).watch(echoes))
     }
 
     fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {

@@ -1,6 +1,6 @@
 //! Makes the calls of its config, and returns their results. Entry point: [`Calls`]; [`script`] describes the config.
 //!
-//! With `{"http": [{"method", "url", "headers", "body", "ms"}, …]}` it calls servers that are no API servers.
+//! With `{"fields": PATH}` it reads this field of ConfigMaps alone. With `{"http": [{"method", "url", "headers", "body", "ms"}, …]}` it calls servers that are no API servers.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,8 +13,12 @@ windlass_sdk::guest!(Calls);
 
 impl Reconciler for Calls {
     fn describe() -> Result<Description> {
-        let watch =
+        let mut watch =
             Watch::of(GroupVersionKind::new("v1", "ConfigMap")).labels("test.windlass.dev/run");
+        let config: Value = config()?;
+        if let Some(path) = config["fields"].as_str() {
+            watch = watch.reads(&[path]);
+        }
         let mut description = Description::new("calls what it is told to").primary_watch(watch);
         description.indexes.push(windlass_sdk::Index {
             kind: GroupVersionKind::new("v1", "ConfigMap"),

@@ -13,9 +13,9 @@ windlass_sdk::guest!(Mapped, mapper);
 
 impl Reconciler for Mapped {
     fn describe() -> Result<Description> {
-        let watch = |kind| Watch::of(GroupVersionKind::new("v1", kind));
-        let mut description =
-            Description::new("maps events").watch(watch("Secret").enqueue(Enqueue::Mapped));
+        let secrets = Watch::of(GroupVersionKind::new("v1", "Secret"));
+        let secrets = secrets.enqueue(Enqueue::Mapped).reads(&["data.seen"]);
+        let mut description = Description::new("maps events").watch(secrets);
         description.indexes.push(windlass_sdk::Index {
             kind: GroupVersionKind::new("v1", "ConfigMap"),
             name: "color".to_owned(),
@@ -50,12 +50,24 @@ fn asked_for(cluster: &Cluster, object: &Object) -> Result<Request> {
         "written" => write(cluster, object).to_owned(),
         "red" => red(cluster),
         "got" => got(cluster, object).to_owned(),
+        "fields" => fields(object),
         name => name.to_owned(),
     };
     Ok(Request {
         cluster: name.to_owned(),
         key: object.key().sibling(&object_name),
     })
+}
+
+/// The names of the data that it was given.
+fn fields(object: &Object) -> String {
+    let data = object.0["data"].as_object();
+    let names: Vec<&str> = data
+        .into_iter()
+        .flat_map(|data| data.keys())
+        .map(String::as_str)
+        .collect();
+    names.join("-")
 }
 
 /// A write, which a mapper must not make; the result becomes the name of the request.

@@ -1,5 +1,9 @@
 //! Paths to fields of objects, as indexes declare them. Entry point: [`FieldPath`].
 
+mod mask;
+
+pub use mask::FieldMask;
+
 use crate::json::{JsonError, Object, Scanner};
 use std::borrow::Cow;
 use std::fmt;
@@ -51,6 +55,21 @@ impl FieldPath {
             at: parser.at,
             problem,
         })
+    }
+
+    /// Reads paths with commas between them, and perhaps spaces. In a quoted name a comma is a part of it.
+    ///
+    /// # Errors
+    /// [`PathError`] of the first path that is wrong.
+    pub fn list(paths: &str) -> Result<Vec<Self>, PathError> {
+        let (mut quoted, mut escaped) = (false, false);
+        let paths = paths.split(|c: char| {
+            let ends = c == ',' && !quoted;
+            quoted ^= c == '\'' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        paths.map(|path| Self::parse(path.trim())).collect()
     }
 
     /// The path to the value of a label.

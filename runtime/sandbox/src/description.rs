@@ -19,6 +19,7 @@ use std::sync::Arc;
 use windlass_fleet::GroupVersionKind;
 use windlass_fleet::api::Projection;
 use windlass_fleet::controller::check_shape;
+use windlass_fleet::path::{FieldMask, FieldPath};
 use windlass_fleet::predicate::Predicate;
 use windlass_fleet::selector::{FieldSelector, LabelSelector};
 use windlass_fleet::source::{ClusterFilter, EnqueueRule, Index, Mapper, Watch, WatchClusters};
@@ -33,6 +34,8 @@ const MAX_NAME: usize = 253;
 /// Options of a watch: which of the reconciler's provider clusters it engages.
 const CLUSTER_NAMES: &str = "cluster-names";
 const CLUSTER_SELECTOR: &str = "cluster-selector";
+/// Option of a watch: paths to the fields that the guest reads of the objects, with commas between them.
+const FIELDS: &str = "fields";
 
 /// A checked description: every part is valid, and all of them fit together.
 #[derive(Debug, Clone)]
@@ -54,6 +57,8 @@ pub(crate) struct WatchSpec {
     pub(crate) field_selector: Option<FieldSelector>,
     pub(crate) predicate: Predicate,
     pub(crate) projection: Projection,
+    /// The fields that the guest reads besides the metadata. `None`: all of them.
+    pub(crate) fields: Option<Vec<FieldPath>>,
 }
 
 impl WatchSpec {
@@ -106,6 +111,24 @@ impl Description {
         };
         description.check_mapper(has_mapper)?;
         Ok(description)
+    }
+
+    /// The kinds of which the guest reads some fields alone: all of its watches of such a kind say so.
+    pub(crate) fn masks(&self) -> Vec<(GroupVersionKind, FieldMask)> {
+        let mut kinds: Vec<_> = self.watches.iter().map(|watch| &watch.kind).collect();
+        kinds.sort();
+        kinds.dedup();
+        let mask = |kind: &GroupVersionKind| {
+            let watches = self.watches.iter().filter(|watch| watch.kind == *kind);
+            let mut paths = Vec::new();
+            // One that wants the metadata alone is content with any part.
+            for watch in watches.filter(|watch| watch.projection == Projection::Full) {
+                paths.extend(watch.fields.as_ref()?);
+            }
+            let has_paths = !paths.is_empty();
+            has_paths.then(|| (kind.clone(), FieldMask::new(paths)))
+        };
+        kinds.into_iter().filter_map(mask).collect()
     }
 
     /// The watches with their names in errors.

@@ -20,7 +20,7 @@ use crate::engine::Sandbox;
 use crate::instance::call::FleetView;
 use crate::options::{Isolation, Limits};
 use crate::tenant::Tenant;
-use crate::tenant::context::{GuestContext, History};
+use crate::tenant::context::{GuestContext, History, Said};
 use crate::tenant::recordings::{KeptRecording, RecordOptions};
 use arc_swap::ArcSwap;
 use body::Body;
@@ -374,9 +374,10 @@ impl Current {
         let described = tracing::Instrument::instrument(code.describe(guest.clone()), span);
         let description = described.await?;
         description.check_granted(&guest.given)?;
-        if let Some(primary) = &description.primary {
-            guest.primary.get_or_init(|| primary.clone());
-        }
+        guest.said.get_or_init(|| Said {
+            primary: description.primary.clone(),
+            masks: description.masks(),
+        });
         Ok(Self {
             revision,
             code,
@@ -427,11 +428,11 @@ impl Current {
             limits,
             history.clone(),
         );
-        let guest = Arc::new(guest.calling(http));
+        let guest = guest.calling(http).saying(self.guest.said.clone());
         Some(Self {
             revision: self.revision.clone(),
             code,
-            guest,
+            guest: Arc::new(guest),
             isolation,
             description: self.description.clone(),
             loaded: self.loaded.clone(),
@@ -508,6 +509,10 @@ impl Mapper for Guest {
                 fleet: fleet.clone(),
             };
             let guest = current.guest.clone();
+            let objects = match guest.mask(&kind) {
+                Some(mask) => objects.iter().map(|object| mask.of(object)).collect(),
+                None => objects,
+            };
             let own = guest.clone();
             let answer = current.code.map(own, client, view, &kind, &objects);
             let answer = answer.await;

@@ -103,6 +103,10 @@ fn watches(description: &Description) -> Vec<String> {
         if let Some(selector) = &watch.field_selector {
             line.push_str(&format!(", fields {selector}"));
         }
+        if let Some(fields) = &watch.fields {
+            let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
+            line.push_str(&format!(", of which {} are read", fields.join(", ")));
+        }
         if watch.projection == windlass_fleet::api::Projection::Metadata {
             line.push_str(", metadata only");
         }

@@ -43,8 +43,9 @@ impl wit::HostCluster for Call {
         }
         let client = client.clone().charged_to(budget.clone());
         let operation = Operation::Get(kind.into(), key.into(), options);
+        let mask = self.guest.mask_of(&operation);
         match self.perform(client, operation).await? {
-            Reply::Object(json) => Ok(Some(budget.object(&json)?)),
+            Reply::Object(json) => Ok(Some(budget.object(&json, mask.as_ref())?)),
             _ => Ok(None),
         }
     }
@@ -64,8 +65,9 @@ impl wit::HostCluster for Call {
         }
         let client = client.clone().charged_to(budget.clone());
         let operation = Operation::List(kind.into(), options);
+        let mask = self.guest.mask_of(&operation);
         match self.perform(client, operation).await? {
-            Reply::Page(page) => Ok(budget.page(page).await?),
+            Reply::Page(page) => Ok(budget.page(page, mask.as_ref()).await?),
             _ => Err(other_reply().into()),
         }
     }
@@ -228,8 +230,9 @@ impl Call {
     /// Runs a write, which takes a call from the limit of this call, and returns the object as the server keeps it.
     async fn stored(&mut self, cluster: &Handle, operation: Operation) -> Result<String, Refused> {
         let (client, budget) = self.write(cluster)?;
+        self.guest.check_replaces(&operation)?;
         match self.perform(client, operation).await? {
-            Reply::Object(json) => Ok(budget.object(&json)?),
+            Reply::Object(json) => Ok(budget.object(&json, None)?),
             _ => Err(other_reply().into()),
         }
     }

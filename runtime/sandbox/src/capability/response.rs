@@ -13,6 +13,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiError, Json, ListPage, Operation, Reply};
 use windlass_fleet::breaks::{Breaks, collected};
+use windlass_fleet::path::FieldMask;
 use windlass_fleet::{ApiCode, Client};
 
 /// Operations of a batch that run at once, over all clusters.
@@ -22,7 +23,10 @@ const BATCH_WIDTH: usize = 16;
 const TEXT: usize = 8;
 
 impl AnswerBudget {
-    pub(super) fn object(&self, json: &Json) -> Result<String, ApiError> {
+    /// `mask`: the guest gets these fields alone.
+    pub(super) fn object(&self, json: &Json, mask: Option<&FieldMask>) -> Result<String, ApiError> {
+        let part = mask.map(|mask| mask.of(json));
+        let json = part.as_ref().unwrap_or(json);
         let most = self.guest.limits.object_bytes;
         if json.len() > most {
             self.guest.hit(Limit::ObjectBytes);
@@ -50,11 +54,15 @@ impl AnswerBudget {
     }
 
     /// Takes a break now and then, because a guest cannot be interrupted while the host copies for it.
-    pub(super) async fn page(&self, page: ListPage) -> Result<wit::ListPage, ApiError> {
+    pub(super) async fn page(
+        &self,
+        page: ListPage,
+        mask: Option<&FieldMask>,
+    ) -> Result<wit::ListPage, ApiError> {
         let mut items = Vec::with_capacity(page.items.len());
         let mut breaks = Breaks::begin();
         for item in page.items {
-            items.push(self.object(&item)?);
+            items.push(self.object(&item, mask)?);
             breaks.check().await;
         }
         Ok(wit::ListPage {
@@ -92,15 +100,17 @@ impl AnswerBudget {
         passage: Option<Passage>,
     ) -> Result<wit::Reply, Refused> {
         let client = client?.charged_to(self.clone());
+        self.guest.check_replaces(&operation)?;
+        let mask = self.guest.mask_of(&operation);
         let reply = door::run(passage, client, operation).await?;
-        Ok(self.reply(reply).await?)
+        Ok(self.reply(reply, mask.as_ref()).await?)
     }
 
-    async fn reply(&self, reply: Reply) -> Result<wit::Reply, ApiError> {
+    async fn reply(&self, reply: Reply, mask: Option<&FieldMask>) -> Result<wit::Reply, ApiError> {
         Ok(match reply {
             Reply::Nothing => wit::Reply::Nothing,
-            Reply::Object(json) => wit::Reply::Object(self.object(&json)?),
-            Reply::Page(page) => wit::Reply::Page(self.page(page).await?),
+            Reply::Object(json) => wit::Reply::Object(self.object(&json, mask)?),
+            Reply::Page(page) => wit::Reply::Page(self.page(page, mask).await?),
         })
     }
 }
@@ -132,7 +142,7 @@ mod tests {
     #[test]
     fn an_object_over_the_limit_is_refused_with_both_sizes() {
         let error = budget(10, 15)
-            .object(&Json::from(vec![b' '; 11]))
+            .object(&Json::from(vec![b' '; 11]), None)
             .unwrap_err();
         assert_eq!(error.code, ApiCode::LimitExceeded);
         assert!(
@@ -153,7 +163,7 @@ mod tests {
         };
         assert_eq!(
             budget(10, 15)
-                .page(page(&[8, 7]))
+                .page(page(&[8, 7]), None)
                 .await
                 .unwrap()
                 .items
@@ -161,7 +171,11 @@ mod tests {
             2
         );
         assert_eq!(
-            budget(10, 15).page(page(&[8, 8])).await.unwrap_err().code,
+            budget(10, 15)
+                .page(page(&[8, 8]), None)
+                .await
+                .unwrap_err()
+                .code,
             ApiCode::LimitExceeded
         );
     }
@@ -186,7 +200,7 @@ mod tests {
     fn what_is_not_utf_8_is_refused() {
         assert_eq!(
             budget(10, 15)
-                .object(&Json::from_static(b"\xff"))
+                .object(&Json::from_static(b"\xff"), None)
                 .unwrap_err()
                 .code,
             ApiCode::Other

@@ -1,7 +1,8 @@
 //! Converts the parts of a guest's description from the contract's types, and checks each on its own. Entry points: [`watch`] and [`index`].
 
 use super::{
-    CLUSTER_NAMES, CLUSTER_SELECTOR, DescriptionError, MAX_ITEMS, MAX_NAME, WatchSpec, watch_name,
+    CLUSTER_NAMES, CLUSTER_SELECTOR, DescriptionError, FIELDS, MAX_ITEMS, MAX_NAME, WatchSpec,
+    watch_name,
 };
 use crate::clean::clean;
 use crate::contract::exports::windlass::runtime::reconciler as wit;
@@ -34,12 +35,21 @@ pub(super) fn no_options(
     }
 }
 
-/// The clusters that the options of a watch select.
-fn cluster_filter(
+/// What the options of a watch say.
+#[derive(Default)]
+struct WatchOptions {
+    only: ClusterFilter,
+    fields: Option<Vec<FieldPath>>,
+}
+
+fn watch_options(
     place: &str,
     options: &[(String, String)],
-) -> Result<ClusterFilter, DescriptionError> {
-    let mut only = ClusterFilter::default();
+) -> Result<WatchOptions, DescriptionError> {
+    let WatchOptions {
+        mut only,
+        mut fields,
+    } = WatchOptions::default();
     for (at, (key, value)) in options.iter().enumerate() {
         if options[..at].iter().any(|(before, _)| before == key) {
             return Err(DescriptionError::OptionTwice {
@@ -57,10 +67,21 @@ fn cluster_filter(
                 })?;
                 only.selector = Some(selector);
             }
+            FIELDS => fields = Some(paths(place, value)?),
             _ => no_options(place, &options[at..])?,
         }
     }
-    Ok(only)
+    Ok(WatchOptions { only, fields })
+}
+
+/// Paths to fields, separated by commas.
+fn paths(place: &str, value: &str) -> Result<Vec<FieldPath>, DescriptionError> {
+    let paths = FieldPath::list(value).map_err(|source| DescriptionError::Path {
+        place: place.to_owned(),
+        source,
+    })?;
+    check_count("fields", paths.len())?;
+    Ok(paths)
 }
 
 /// Patterns of cluster names, separated by commas.
@@ -104,7 +125,10 @@ pub(super) fn check_kind(
 pub(super) fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, DescriptionError> {
     let kind = check_kind(&format!("watch {}", at + 1), raw.kind)?;
     let place = watch_name(at, &kind);
-    let only = cluster_filter(&place, &raw.options)?;
+    let WatchOptions { only, fields } = watch_options(&place, &raw.options)?;
+    if raw.metadata_only && fields.is_some() {
+        return Err(DescriptionError::FieldsOfMetadata { place });
+    }
     let selector = |source| DescriptionError::Selector {
         place: place.clone(),
         source,
@@ -121,12 +145,12 @@ pub(super) fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, Descrip
         .map(FieldSelector::parse)
         .transpose()
         .map_err(selector)?;
-    let mut fields = field_selector
+    let mut selected = field_selector
         .iter()
         .flat_map(FieldSelector::requirements)
         .map(|requirement| &*requirement.field);
     if let Some(field) =
-        fields.find(|field| !matches!(*field, "metadata.name" | "metadata.namespace"))
+        selected.find(|field| !matches!(*field, "metadata.name" | "metadata.namespace"))
     {
         return Err(DescriptionError::Field {
             place,
@@ -161,6 +185,7 @@ pub(super) fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, Descrip
         } else {
             Projection::Full
         },
+        fields,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Why a guest's description cannot be used. Entry point: [`DescriptionError`].
 
-use super::{CLUSTER_NAMES, MAX_ITEMS};
+use super::{CLUSTER_NAMES, FIELDS, MAX_ITEMS};
 use std::collections::BTreeSet;
 use windlass_fleet::controller::ShapeError;
 use windlass_fleet::grant::Denied;
@@ -41,6 +41,14 @@ pub enum DescriptionError {
         "{place} has the option {CLUSTER_NAMES:?} with a name that is empty or too long, or with more than {MAX_ITEMS}: write names with commas between them, * matches any characters"
     )]
     ClusterNames {
+        /// The watch.
+        place: String,
+    },
+    /// A watch wants some fields, and none.
+    #[error(
+        "{place} has the option {FIELDS:?} and asks for the metadata alone: leave one of them out"
+    )]
+    FieldsOfMetadata {
         /// The watch.
         place: String,
     },

@@ -4,6 +4,7 @@ use super::*;
 use crate::contract::windlass::runtime::types::GroupVersionKind as WitKind;
 use crate::description::kinds::CustomResource;
 use windlass_fleet::name::NamePattern;
+use windlass_fleet::path::{FieldMask, FieldPath};
 use windlass_fleet::{Grant, Rule};
 
 fn kind(group: &str, kind: &str) -> WitKind {
@@ -115,6 +116,42 @@ fn a_watch_may_say_which_of_the_providers_clusters_it_engages() {
     }
     let wrong = [("cluster-selector", "tier in gold")];
     assert!(refused(with(&wrong)).contains("watch 1"));
+}
+
+#[test]
+fn a_kind_has_a_mask_where_all_its_watches_name_the_fields_that_are_read() {
+    let reads = |fields: &str| {
+        let mut watch = primary();
+        watch.options = vec![("fields".into(), fields.into())];
+        watch
+    };
+    let owned = |watch: wit::Watch| wit::Watch {
+        enqueue: wit::Enqueue::ControllerOwner,
+        ..watch
+    };
+    let masks = |watches| Description::check(raw(watches), false).unwrap().masks();
+    let mask = |paths| FieldMask::new(&FieldPath::list(paths).unwrap());
+    let of = |paths| vec![(GroupVersionKind::new("", "v1", "ConfigMap"), mask(paths))];
+    assert_eq!(masks(vec![primary()]), []);
+    assert_eq!(masks(vec![reads("data.a, data.b")]), of("data.a,data.b"));
+    assert_eq!(
+        masks(vec![reads("data.a"), owned(reads("data.b"))]),
+        of("data.a,data.b")
+    );
+    assert_eq!(masks(vec![reads("data.a"), owned(primary())]), []);
+    let metadata = |watch| wit::Watch {
+        metadata_only: true,
+        ..watch
+    };
+    let both = vec![reads("data.a"), owned(metadata(primary()))];
+    assert_eq!(masks(both), of("data.a"));
+    for (watch, reason) in [
+        (reads("data..a"), "watch 1 (v1/ConfigMap)"),
+        (metadata(reads("data.a")), "leave one of them out"),
+    ] {
+        let error = refused(raw(vec![watch]));
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 #[test]

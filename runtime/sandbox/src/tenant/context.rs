@@ -20,10 +20,11 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use windlass_fleet::api::ApiError;
+use windlass_fleet::api::{ApiError, Operation, ReadMode};
 use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
 use windlass_fleet::grant::{Denied, Right, Verb};
 use windlass_fleet::outbound::HttpGrant;
+use windlass_fleet::path::FieldMask;
 use windlass_fleet::{ApiCode, Cluster, ControllerName, Grant, GroupVersionKind};
 
 /// The host's side of one guest. The same for all calls until the configuration changes.
@@ -43,8 +44,17 @@ pub(crate) struct GuestContext {
     requests: Mutex<Option<Bucket>>,
     /// The rate of log lines of all of its calls. `None`: unlimited.
     pub(crate) log: Option<Arc<LogRate>>,
-    /// The kind that its requests name, once it has described itself.
-    pub(crate) primary: OnceLock<GroupVersionKind>,
+    /// What it has said of itself, once it has described itself.
+    pub(crate) said: OnceLock<Said>,
+}
+
+/// What of a guest's description its calls need.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Said {
+    /// The kind that its requests name.
+    pub(crate) primary: Option<GroupVersionKind>,
+    /// The kinds of which it reads some fields alone.
+    pub(crate) masks: Vec<(GroupVersionKind, FieldMask)>,
 }
 
 /// State that survives a change of a guest's configuration. Clones share it.
@@ -100,7 +110,7 @@ impl GuestContext {
             history,
             requests,
             log,
-            primary: OnceLock::new(),
+            said: OnceLock::new(),
         }
     }
 
@@ -110,6 +120,11 @@ impl GuestContext {
             given_http: http,
             ..self
         }
+    }
+
+    /// The same guest, which has said this of itself.
+    pub(crate) fn saying(self, said: OnceLock<Said>) -> Self {
+        Self { said, ..self }
     }
 
     /// What it may call besides API servers: the grant of its configuration, restricted to the latest one.
@@ -134,9 +149,44 @@ impl GuestContext {
         grant.note_cluster(&facts, || self.least_right(Some(cluster)));
     }
 
+    /// The fields that it reads of a kind, if it has said so.
+    pub(crate) fn mask(&self, kind: &GroupVersionKind) -> Option<&FieldMask> {
+        let masks = self.said.get()?.masks.iter();
+        let mut masks = masks.filter(|(of, _)| of == kind);
+        masks.next().map(|(_, mask)| mask)
+    }
+
+    /// What it is given of the objects that it reads so. `None`: all of them, as by a read that is live or of a subresource.
+    pub(crate) fn mask_of(&self, operation: &Operation) -> Option<FieldMask> {
+        let kind = match operation {
+            Operation::Get(kind, _, options)
+                if options.mode == ReadMode::Cached && options.subresource.is_none() =>
+            {
+                kind
+            }
+            Operation::List(kind, options) if options.mode == ReadMode::Cached => kind,
+            _ => return None,
+        };
+        self.mask(kind).cloned()
+    }
+
+    /// Refuses to replace an object of a kind of which it reads some fields alone: it would remove the others.
+    pub(crate) fn check_replaces(&self, operation: &Operation) -> Result<(), ApiError> {
+        match operation {
+            Operation::Update(kind, ..) if self.mask(kind).is_some() => {
+                let message = format!(
+                    "an update of a {kind} would remove the fields that a watch of this guest leaves out: patch or apply it, or watch it without the option \"fields\""
+                );
+                Err(ApiError::host(ApiCode::Invalid, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The right to read an object of the primary kind.
     pub(crate) fn least_right(&self, cluster: Option<&Cluster>) -> Right {
-        let Some(kind) = self.primary.get() else {
+        let said = self.said.get();
+        let Some(kind) = said.and_then(|said| said.primary.as_ref()) else {
             return Right::new("", "namespaces", Verb::Get);
         };
         let served = cluster.and_then(|cluster| cluster.plural(kind));

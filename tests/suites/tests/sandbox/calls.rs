@@ -7,6 +7,11 @@ use windlass_harness::eventually::Seen;
 
 /// Runs a script of `test-calls` and returns its answers.
 async fn answers(stage: &Stage, name: &str, steps: Value) -> Result<Value> {
+    answers_with(stage, name, json!({"steps": steps})).await
+}
+
+/// The same with a whole config.
+async fn answers_with(stage: &Stage, name: &str, config: Value) -> Result<Value> {
     let rules = vec![
         rule(
             "",
@@ -19,7 +24,7 @@ async fn answers(stage: &Stage, name: &str, steps: Value) -> Result<Value> {
     let running = stage
         .guest("test-calls")
         .name(name)
-        .config(json!({"steps": steps}))
+        .config(config)
         .rules(rules)
         .run()
         .await?;
@@ -33,6 +38,43 @@ fn maps() -> Value {
 
 fn map(name: &str, color: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": {"set": "colors"}}, "data": {"color": color}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_is_given_the_fields_that_its_watch_names() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let mut object = map("a", "red");
+    object["data"]["size"] = "1".into();
+    let (key, data) = (json!(["default", "a"]), json!(["/metadata/name", "/data"]));
+    let get = json!({"do": "get", "kind": maps(), "key": key, "show": data});
+    let list =
+        json!({"do": "list", "kind": maps(), "options": {"labels": "set=colors"}, "show": data});
+    let update = json!({"do": "update", "kind": maps(), "from": "whole", "merge": {"data": {"color": "blue"}}});
+    let steps = json!([
+        {"do": "create", "kind": maps(), "object": object, "save": "whole", "show": data},
+        get,
+        list,
+        {"do": "get", "kind": maps(), "key": key, "options": {"mode": "live"}, "show": data},
+        update,
+        {"do": "batch", "steps": [get, list, update], "show": data},
+        {"do": "patch", "kind": maps(), "key": key, "patch": ["merge", {"data": {"color": "blue"}}], "show": data},
+    ]);
+    let config = json!({"fields": "data.color", "steps": steps});
+    let answer = answers_with(&stage, "partial", config).await?;
+    let (whole, part) = (
+        json!(["a", {"color": "red", "size": "1"}]),
+        json!(["a", {"color": "red"}]),
+    );
+    assert_eq!(answer[0], whole, "the answer to a write");
+    assert_eq!(answer[1], part);
+    assert_eq!(answer[2], json!([[part]]));
+    assert_eq!(answer[3], whole, "a live read");
+    assert_eq!(answer[4]["code"], "invalid", "it would remove the size");
+    assert_eq!(answer[5][0], part);
+    assert_eq!(answer[5][1], json!([part]));
+    assert_eq!(answer[5][2]["code"], "invalid");
+    assert_eq!(answer[6], json!(["a", {"color": "blue", "size": "1"}]));
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ fn secret(name: &str, asks_for: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": name, "namespace": "default", "annotations": {"test.windlass.dev/asks-for": asks_for}},
+        "data": {"seen": "eA==", "unseen": "eQ=="},
     })
 }
 
@@ -93,6 +94,12 @@ async fn a_mapper_reads_by_the_indexes_of_its_guest() -> Result<()> {
     stage.apply("alpha", config_map("rose", json!({"color": "red"})))?;
     let verbs = ["get", "list", "watch"];
     assert_requests(&stage, "indexed-mapper", &verbs, "red", "rose").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mapper_is_given_the_fields_that_its_watch_names() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta"]).await?;
+    assert_requests(&stage, "partial-mapper", &["get"], "fields", "seen").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
