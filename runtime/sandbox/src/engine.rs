@@ -41,8 +41,8 @@ pub enum SandboxError {
     /// A host function does not fit the contract that it was generated from.
     #[error("cannot link the host's functions")]
     Link(#[source] wasmtime::Error),
-    /// A thread cannot be started: a worker, the ticker, or the one that tears down large instances.
-    #[error("cannot start a thread for guests: raise the limit on threads")]
+    /// A thread cannot be started, or its timer made: a worker, the ticker, or the one that tears down large instances.
+    #[error("cannot start a thread for guests: raise the limits on threads and open files")]
     Thread(#[source] std::io::Error),
     /// The cache of compiled components cannot be used.
     #[error(transparent)]
@@ -114,9 +114,9 @@ impl Sandbox {
             Scheduler::in_place(&engine)
         } else {
             let count = options.processors.unwrap_or_else(all_but_one);
-            let started = Scheduler::start(&engine, count, options.slice);
-            started.map_err(SandboxError::Thread)?
+            Scheduler::start(&engine, count, options.slice)
         };
+        let scheduler = scheduler.map_err(SandboxError::Thread)?;
         let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {

@@ -14,13 +14,15 @@
 //! * No thread wakes up while no call computes.
 //!
 //! Cost: a slice takes three locks of one mutex, three readings of the clock and one of the worker's processor time. A call that finds
-//! all workers asleep wakes one of them, and the ticker if that sleeps too.
+//! all workers asleep wakes one of them, and sets the alarm of the ticker. The worker clears it before it sleeps: a burst that ends
+//! before its first tick wakes no other thread.
 //!
 //! Not guaranteed:
 //! * The scheduler does not bound how long an operation takes that cannot be interrupted. `docs/limits.md` names the bound.
 //! * There are as many spare workers as processors for guests, at least four. When all of them are stuck too, tasks wait.
 
 pub(crate) mod priority;
+mod alarm;
 mod run_queue;
 mod state;
 mod threads;
@@ -55,7 +57,7 @@ impl Scheduler {
     /// Starts the threads, with this many processors for guests, at least one. A slice ends when it is so old.
     ///
     /// # Errors
-    /// When the system gives no threads.
+    /// When the system gives no threads, or no timer.
     pub(crate) fn start(
         engine: &Engine,
         processors: usize,
@@ -63,7 +65,7 @@ impl Scheduler {
     ) -> std::io::Result<Self> {
         let width = processors.max(1);
         let workers = width + width.max(FEWEST_SPARE);
-        let shared = Arc::new(Shared::new(engine.clone(), width, workers, slice));
+        let shared = Arc::new(Shared::new(engine.clone(), width, workers, slice)?);
         let scheduler = Self {
             shared: shared.clone(),
             in_place: false,
@@ -73,11 +75,14 @@ impl Scheduler {
     }
 
     /// Without threads: tasks of the runtime poll the calls, and nothing ends a slice.
-    pub(crate) fn in_place(engine: &Engine) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(engine.clone(), 1, 0, TICK)),
+    ///
+    /// # Errors
+    /// When the system gives no timer.
+    pub(crate) fn in_place(engine: &Engine) -> std::io::Result<Self> {
+        Ok(Self {
+            shared: Arc::new(Shared::new(engine.clone(), 1, 0, TICK)?),
             in_place: true,
-        }
+        })
     }
 
     /// How many slices have begun, while tasks wait for theirs.

@@ -32,7 +32,7 @@ pub(super) struct State {
     begun: u64,
     /// No task is taken in any more.
     pub(super) closed: bool,
-    /// The ticker sleeps until it is woken: no slice is under way.
+    /// No alarm is set for the ticker: no slice is under way.
     pub(super) ticker_sleeps: bool,
 }
 
@@ -79,7 +79,7 @@ impl State {
             waking: 0,
             begun: 0,
             closed: false,
-            ticker_sleeps: false,
+            ticker_sleeps: true,
         }
     }
 
@@ -92,6 +92,16 @@ impl State {
     pub(super) fn needs_worker(&self) -> bool {
         let wanted = self.queue.has_ready() || self.queue.next_release().is_some();
         wanted && self.running + self.waking < self.width
+    }
+
+    /// Whether no slice is under way.
+    pub(super) fn is_still(&self) -> bool {
+        self.slices.iter().all(Option::is_none)
+    }
+
+    /// From the beginning of a slice to its first tick.
+    pub(super) fn tick_length(&self) -> Duration {
+        self.tick
     }
 
     /// How many slices have begun, while tasks wait for theirs.

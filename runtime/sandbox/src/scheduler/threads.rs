@@ -1,6 +1,7 @@
 //! The threads of the scheduler: workers, which poll tasks, and the ticker, which ends slices. Entry point: [`start`].
 
 use super::Account;
+use super::alarm::Alarm;
 use super::state::{State, Task};
 use crate::scheduler::priority::{Priority, lower_priority, processor_time};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -17,8 +18,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// By worker: there may be a task for it.
     work: Vec<Condvar>,
-    /// The ticker is to look at the slices.
-    slices: Condvar,
+    /// The ticker is to look at the slices. Set while one is under way.
+    alarm: Alarm,
 }
 
 /// Starts the workers and the ticker. They end once it is [closed](Shared::close).
@@ -45,13 +46,20 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()>
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, width: usize, workers: usize, slice: Duration) -> Self {
-        Self {
+    /// # Errors
+    /// When the system gives no timer.
+    pub(super) fn new(
+        engine: Engine,
+        width: usize,
+        workers: usize,
+        slice: Duration,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
             engine,
             state: Mutex::new(State::new(width, workers, slice)),
             work: (0..workers).map(|_| Condvar::new()).collect(),
-            slices: Condvar::new(),
-        }
+            alarm: Alarm::new()?,
+        })
     }
 
     /// Takes in a task that is ready to run. Dropped once the scheduler is closed.
@@ -86,7 +94,7 @@ impl Shared {
         for worker in &self.work {
             worker.notify_one();
         }
-        self.slices.notify_all();
+        self.alarm.set(Duration::ZERO);
         drop(left);
     }
 
@@ -105,7 +113,7 @@ impl Shared {
                 continue;
             };
             if std::mem::take(&mut state.ticker_sleeps) {
-                self.slices.notify_one();
+                self.alarm.set(state.tick_length());
             }
             self.wake_worker(&mut state); // several tasks may have waited for a stuck slice or a cap
             MutexGuard::unlocked(&mut state, || poll(task));
@@ -119,6 +127,10 @@ impl Shared {
     }
 
     fn wait_for_work(&self, worker: usize, state: &mut MutexGuard<'_, State>) {
+        if !state.ticker_sleeps && state.is_still() {
+            self.alarm.clear();
+            state.ticker_sleeps = true;
+        }
         state.idle.push(worker);
         match state.next_release() {
             Some(at) => drop(self.work[worker].wait_until(state, at)),
@@ -141,9 +153,14 @@ impl Shared {
     }
 
     fn tick(&self) {
-        let mut state = self.state.lock();
-        while !state.closed {
-            let ticked = state.tick(Instant::now());
+        loop {
+            self.alarm.wait();
+            let mut state = self.state.lock();
+            if state.closed {
+                return;
+            }
+            let now = Instant::now();
+            let ticked = state.tick(now);
             if ticked.expired {
                 self.engine.increment_epoch();
             }
@@ -151,11 +168,8 @@ impl Shared {
                 self.wake_worker(&mut state); // in place of the stuck one
             }
             match ticked.next {
-                Some(at) => drop(self.slices.wait_until(&mut state, at)),
-                None => {
-                    state.ticker_sleeps = true;
-                    self.slices.wait(&mut state);
-                }
+                Some(at) => self.alarm.set(at.saturating_duration_since(now)),
+                None => state.ticker_sleeps = true,
             }
         }
     }
