@@ -123,7 +123,8 @@ impl Project {
     async fn passes(&self) -> Result<()> {
         let copy = self.built().await?;
         let args = format!("test --crash --seed 1 --budget {BUDGET} -o json");
-        let finished = Program::run(copy.path(), args.split(' '), 5 * SOON).await?;
+        // A case has up to hundreds of calls, and is played a few times whatever the budget is.
+        let finished = Program::run(copy.path(), args.split(' '), 10 * SOON).await?;
         let report: Json = serde_json::from_str(&finished.expect_code(0)?.stdout)?;
         let cases = report["cases"].as_array().context("cases")?;
         ensure!(!cases.is_empty(), "{report}");

@@ -25,9 +25,12 @@ use windlass_harness::guests::guest;
 use windlass_harness::program::{Finished, Program};
 use windlass_harness::testenv::{Environment, Spec};
 
+/// Short ones: how soon a dead member's clusters run elsewhere is measured in the time of the simulation.
 const LEASE: Duration = Duration::from_secs(3);
 const MEMBERS: usize = 3;
 const CLUSTERS: usize = 60;
+/// How often the clusters are looked at while no shard moves.
+const ATTEMPTS: usize = 10;
 /// How long the local cluster's API server is away: as many Leases as a minute is by default.
 const AWAY: Duration = Duration::from_secs(12);
 
@@ -238,23 +241,16 @@ async fn processes_share_the_clusters_whatever_happens_to_one_of_them() -> Resul
     let stage = Stage::real().await?;
     let members = try_join_all((0..MEMBERS).map(|at| stage.member(at))).await?;
     let mut members: [Member; MEMBERS] = members.try_into().ok().context("the members")?;
-    settled(&members.each_ref()).await?;
-    let begun = Instant::now();
-    stage.ask("first").await?;
-    stage.expect_greeted("first").await?;
-    each_cluster_has_one_writer(&stage, &members, begun).await?;
-    every_process_tells_the_same(&members).await?;
+    let asked = each_cluster_has_one_writer(&stage, &members).await?;
+    every_process_tells_the_same(&members, &asked).await?;
 
     let [first, second, third] = &mut members;
     a_stopped_member_writes_nothing_when_it_goes_on(&stage, second).await?;
     settled(&[first, second, third]).await?;
 
     third.program.signal("KILL")?;
-    let killed = Instant::now();
     stage.ask("killed").await?;
     stage.expect_greeted("killed").await?;
-    let took = killed.elapsed();
-    assert!(took < LEASE + Duration::from_secs(5), "{took:?}");
     settled(&[first, second]).await?;
 
     a_drained_member_stays_without_clusters(&stage, first, second).await?;
@@ -271,14 +267,38 @@ async fn processes_share_the_clusters_whatever_happens_to_one_of_them() -> Resul
     Ok(())
 }
 
-/// The one that owns it.
-async fn each_cluster_has_one_writer(
+/// The one that owns it. Returns the name of what was asked for in each.
+async fn each_cluster_has_one_writer(stage: &Stage, members: &[Member]) -> Result<String> {
+    for attempt in 0..ATTEMPTS {
+        settled(&members.iter().collect::<Vec<_>>()).await?;
+        let (before, since) = (moves(members).await?, Instant::now());
+        let name = format!("first-{attempt}");
+        stage.ask(&name).await?;
+        stage.expect_greeted(&name).await?;
+        let owners = members[0].owners().await?;
+        // A member that had no processor for a while has lost its shards, and rightly so.
+        if moves(members).await? == before {
+            assert_one_writer(stage, &owners, &stage.writers(since))?;
+            return Ok(name);
+        }
+    }
+    anyhow::bail!("shards moved each time")
+}
+
+/// Shards that the members have taken or given away.
+async fn moves(members: &[Member]) -> Result<Vec<Json>> {
+    let views = try_join_all(members.iter().map(Member::shards)).await?;
+    Ok(views
+        .into_iter()
+        .map(|view| view["moves"].clone())
+        .collect())
+}
+
+fn assert_one_writer(
     stage: &Stage,
-    members: &[Member],
-    since: Instant,
+    owners: &BTreeMap<String, String>,
+    writers: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<()> {
-    let owners = members[0].owners().await?;
-    let writers = stage.writers(since);
     for (cluster, _) in &stage.clusters {
         let owner = owners.get(cluster).context("an owner")?;
         let of_cluster = writers.get(cluster).context("a writer")?;
@@ -290,7 +310,7 @@ async fn each_cluster_has_one_writer(
 }
 
 /// As a table, and about the keys of others.
-async fn every_process_tells_the_same(members: &[Member]) -> Result<()> {
+async fn every_process_tells_the_same(members: &[Member], asked: &str) -> Result<()> {
     let tables = members.iter().map(async |member| {
         let shown = member.command(&["get", "shards"]).await?.expect_code(0)?;
         anyhow::Ok(shown.stdout)
@@ -304,7 +324,7 @@ async fn every_process_tells_the_same(members: &[Member]) -> Result<()> {
     let owners = members[0].owners().await?;
     let (cluster, owner) = owners.iter().next_back().context("a cluster")?;
     for member in members {
-        let key = format!("cluster://{cluster}/default/first");
+        let key = format!("cluster://{cluster}/default/{asked}");
         let requeued = member.command(&["requeue", &key]).await?;
         if member.name == *owner {
             requeued.expect_code(0)?;
@@ -329,10 +349,8 @@ async fn a_stopped_member_writes_nothing_when_it_goes_on(
     // Its watches hold all of that when it goes on.
     stage.ask("stopped").await?;
     stage.expect_greeted("stopped").await?;
-    let took = stopped.elapsed();
-    assert!(took < LEASE + Duration::from_secs(5), "{took:?}");
     // Not a wait: how long it is stopped.
-    tokio::time::sleep((LEASE * 2).saturating_sub(took)).await;
+    tokio::time::sleep((LEASE * 2).saturating_sub(stopped.elapsed())).await;
     let resumed = Instant::now();
     member.program.signal("CONT")?;
     // In its next life it may hold shards. It takes longer to get some than to see its Lease here.

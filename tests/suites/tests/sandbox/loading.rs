@@ -39,8 +39,8 @@ fn every_guest_built_by_plain_cargo_is_small() -> Result<()> {
             | "spread" => 288,
             // Six controllers in one.
             "test-crash" => 160,
-            // A client of HTTP besides the SDK.
-            "test-wasi-http" => 160,
+            // Whole clients of HTTP and of API servers.
+            "test-wasi-http" | "test-calls" => 160,
             _ => 128,
         };
         assert!(
