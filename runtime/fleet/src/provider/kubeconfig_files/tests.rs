@@ -335,6 +335,7 @@ async fn one_bad_context_hides_no_other() {
     world
         .engages(&["a.kubeconfig+bad", "a.kubeconfig+good"])
         .await;
+    world.is_content().await;
     // What was good once stays.
     world.write("a.kubeconfig", &bad);
     assert!(
