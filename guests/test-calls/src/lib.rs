@@ -1,6 +1,7 @@
 //! Makes the calls of its config, and returns their results. Entry point: [`Calls`]; [`script`] describes the config.
 //!
-//! With `{"fields": PATH}` it reads this field of ConfigMaps alone. With `{"http": [{"method", "url", "headers", "body", "ms"}, …]}` it calls servers that are no API servers.
+//! With `{"fields": PATH}` it reads this field of ConfigMaps alone.
+//! With `{"http": [{"method", "url", "headers", "body", "ms"}, …]}` it calls servers that are no API servers.
 
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -46,10 +46,7 @@ fn watch_options(
     place: &str,
     options: &[(String, String)],
 ) -> Result<WatchOptions, DescriptionError> {
-    let WatchOptions {
-        mut only,
-        mut fields,
-    } = WatchOptions::default();
+    let mut read = WatchOptions::default();
     for (at, (key, value)) in options.iter().enumerate() {
         if options[..at].iter().any(|(before, _)| before == key) {
             return Err(DescriptionError::OptionTwice {
@@ -58,20 +55,20 @@ fn watch_options(
             });
         }
         match key.as_str() {
-            CLUSTER_NAMES => only.names = patterns(place, value)?,
+            CLUSTER_NAMES => read.only.names = patterns(place, value)?,
             CLUSTER_SELECTOR => {
                 let selector = LabelSelector::parse(value);
                 let selector = selector.map_err(|source| DescriptionError::Selector {
                     place: place.to_owned(),
                     source,
                 })?;
-                only.selector = Some(selector);
+                read.only.selector = Some(selector);
             }
-            FIELDS => fields = Some(paths(place, value)?),
+            FIELDS => read.fields = Some(paths(place, value)?),
             _ => no_options(place, &options[at..])?,
         }
     }
-    Ok(WatchOptions { only, fields })
+    Ok(read)
 }
 
 /// Paths to fields, separated by commas.

@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use windlass_fleet::api::{ApiError, Operation, ReadMode};
+use windlass_fleet::api::{ApiError, Operation, Projection, ReadMode};
 use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
 use windlass_fleet::grant::{Denied, Right, Verb};
 use windlass_fleet::outbound::HttpGrant;
@@ -156,18 +156,17 @@ impl GuestContext {
         masks.next().map(|(_, mask)| mask)
     }
 
-    /// What it is given of the objects that it reads so. `None`: all of them, as by a read that is live or of a subresource.
+    /// What it is given of the objects that it reads so. `None`: all that it asks for, as by a read that is live, of a subresource or of the metadata.
     pub(crate) fn mask_of(&self, operation: &Operation) -> Option<FieldMask> {
-        let kind = match operation {
-            Operation::Get(kind, _, options)
-                if options.mode == ReadMode::Cached && options.subresource.is_none() =>
-            {
-                kind
+        let (kind, mode, projection) = match operation {
+            Operation::Get(kind, _, options) if options.subresource.is_none() => {
+                (kind, options.mode, options.projection)
             }
-            Operation::List(kind, options) if options.mode == ReadMode::Cached => kind,
+            Operation::List(kind, options) => (kind, options.mode, options.projection),
             _ => return None,
         };
-        self.mask(kind).cloned()
+        let is_partial = mode == ReadMode::Cached && projection == Projection::Full;
+        self.mask(kind).filter(|_| is_partial).cloned()
     }
 
     /// Refuses to replace an object of a kind of which it reads some fields alone: it would remove the others.

@@ -15,7 +15,7 @@ pub(crate) const ENDED: &str = "the counted process ended early";
 const VALGRIND: &str = "valgrind";
 const COUNTS: &str = "counts";
 const LOG: &str = "log";
-/// How many callers of a function are told apart. An allocation is so counted for the stage that asks for it.
+/// Callers that are counted apart for each function, so that an allocation counts for the stage that asks for it.
 const CALLERS: &str = "--separate-callers=16";
 /// Longest wait for an end, which writes what was counted.
 const PATIENCE: Duration = Duration::from_secs(120);

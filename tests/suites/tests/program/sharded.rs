@@ -516,7 +516,7 @@ async fn commands_ask_the_process_that_works_on_a_cluster_or_all_of_them() -> Re
         Ok(Seen::of(keys, |keys| *keys == expected))
     })
     .await?;
-    // Of a cluster: as its owner sees it, who has its caches.
+    // Of a cluster: what its owner says, because only the owner caches its objects.
     let shown = command(&["get", "clusters", "-o", "json"]).await?;
     let shown: Json = serde_json::from_str(&shown.expect_code(0)?.stdout)?;
     let rows = shown["items"].as_array().context("clusters")?;
